@@ -1,0 +1,190 @@
+"""Events, records and headers as JSON objects and back, by a table from type to class.
+
+Owns the member names (camelCase) and the shape check. Knows no bytes, no files and no order.
+A member equal to its default is left out; an unknown member is ignored, so that a later minor version may add one.
+"""
+
+import types
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from operator import itemgetter
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from acp_bridge.content import (
+    Diff,
+    Image,
+    JsonObject,
+    Resource,
+    ResourceLink,
+    Text,
+    Thought,
+    ToolRequest,
+)
+from acp_bridge.errors import BridgeError
+
+from .events import Event, Header, Record
+
+
+class UnknownEvent(BridgeError):
+    """An event type outside the table, and not marked ignorable."""
+
+
+class MalformedRecord(BridgeError):
+    """A record whose members do not have the shape of its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    name: str
+    key: str
+    default: Any  # MISSING if required
+    encode: Callable[[Any], Any] | None
+    decode: Callable[[Any], Any] | None
+
+
+class _Shape:
+    """How one class is written and read; compiled once from its annotations."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+        hints = get_type_hints(cls)
+        self.members = [_member(f.name, hints[f.name], f.default) for f in fields(cls)]
+        required = [m for m in self.members if m.default is MISSING]
+        self._plain = (
+            itemgetter(*(m.key for m in required))
+            if len(required) > 1 and len(required) == len(self.members) and not any(m.decode for m in required)
+            else None
+        )
+        self._names = tuple(m.name for m in required)
+
+    def encode(self, value: Any) -> JsonObject:
+        data: JsonObject = {}
+        for member in self.members:
+            item = getattr(value, member.name)
+            if member.default is not MISSING and item == member.default:
+                continue
+            data[member.key] = member.encode(item) if member.encode is not None and item is not None else item
+        return data
+
+    def decode(self, data: JsonObject) -> Any:
+        if self._plain is not None:  # the short way: 60 of 100 records of a long log are deltas
+            return self.cls(**dict(zip(self._names, self._plain(data), strict=True)))
+        values: JsonObject = {}
+        for member in self.members:
+            if member.key not in data:
+                if member.default is MISSING:
+                    raise KeyError(member.key)
+                continue
+            item = data[member.key]
+            values[member.name] = member.decode(item) if member.decode is not None and item is not None else item
+        return self.cls(**values)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def _member(name: str, hint: Any, default: Any) -> _Member:
+    encode, decode = _converters(hint)
+    return _Member(name, _camel(name), default, encode, decode)
+
+
+def _converters(hint: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None]:
+    """Return how to write and read a member of type `hint`; None where its JSON form is the value itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        variants = [variant for variant in get_args(hint) if variant is not type(None)]
+        if len(variants) == 1:
+            return _converters(variants[0])
+        if all(is_dataclass(variant) for variant in variants):
+            return encode_block, decode_block
+        return None, None
+    if get_origin(hint) is tuple:
+        encode, decode = _converters(get_args(hint)[0])
+        if decode is None or encode is None:
+            return list, tuple
+        return (lambda items: [encode(item) for item in items]), (lambda items: tuple([decode(i) for i in items]))
+    if is_dataclass(hint):
+        shape = _Shape(cast("type[Any]", hint))
+        return shape.encode, shape.decode
+    return None, None
+
+
+_BLOCKS: dict[str, _Shape] = {}
+
+
+def encode_block(block: Any) -> JsonObject:
+    """Return a content block as a JSON object whose `type` names its class."""
+    return {"type": block.type, **_BLOCKS[block.type].encode(block)}
+
+
+def decode_block(data: JsonObject) -> Any:
+    """Return the content block that `encode_block` made `data` of.
+
+    Raises:
+        KeyError: an unknown type, or a member is missing.
+    """
+    return _BLOCKS[data["type"]].decode(data)
+
+
+for _cls in (Text, Thought, Image, ResourceLink, Resource, ToolRequest, Diff):
+    _BLOCKS[_cls.type] = _Shape(_cls)
+
+EVENT_TYPES: dict[str, type[Event]] = {cls.type: cls for cls in get_args(Event)}
+_SHAPES = {name: _Shape(cls) for name, cls in EVENT_TYPES.items()}
+_HEADER = _Shape(Header)
+
+
+def encode_event(event: Event) -> JsonObject:
+    """Return the `data` member of the event's record."""
+    return _SHAPES[event.type].encode(event)
+
+
+def encode_record(record: Record) -> JsonObject:
+    """Return the record's envelope: `type`, `seq`, `time`, `data` and, where true, `synthetic`."""
+    envelope: JsonObject = {
+        "type": record.event.type,
+        "seq": record.seq,
+        "time": record.time,
+        "data": _SHAPES[record.event.type].encode(record.event),
+    }
+    if record.synthetic:
+        envelope["synthetic"] = True
+    return envelope
+
+
+def decode_record(envelope: JsonObject) -> Record | None:
+    """Return the record, or None if its type is unknown and marked ignorable.
+
+    Raises:
+        UnknownEvent: its type is unknown and may not be skipped.
+        MalformedRecord: a member is missing or of the wrong kind.
+    """
+    try:
+        shape = _SHAPES.get(envelope["type"])
+        if shape is None:
+            if envelope.get("ignorable") is True:
+                return None
+            raise UnknownEvent(f"event type {envelope['type']!r} is not known to this version")
+        return Record(
+            envelope["seq"], envelope["time"], shape.decode(envelope["data"]), envelope.get("synthetic", False)
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise MalformedRecord(f"record {envelope.get('seq')!r} lacks the shape of its type: {exc}") from exc
+
+
+def encode_header(header: Header) -> JsonObject:
+    """Return the header's members; the storage adds its own beside them."""
+    return _HEADER.encode(header)
+
+
+def decode_header(data: JsonObject) -> Header:
+    """Return the header.
+
+    Raises:
+        MalformedRecord: a member is missing or of the wrong kind.
+    """
+    try:
+        return cast("Header", _HEADER.decode(data))
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise MalformedRecord(f"the header lacks its shape: {exc}") from exc
