@@ -1,20 +1,20 @@
 """The exception tree. The class says what happened; the message names the thing and the remedy.
 
-    BridgeError
-    ├── ConfigError              a setting is unknown, malformed or impossible
-    ├── IllegalEvent             an event that the log's nesting forbids; a defect of the program
-    ├── StoreError               a session cannot be stored or read; carries its id and, if known, a path
-    │   ├── SessionNotFound      no such session, or a malformed id (the two are not told apart)
-    │   ├── SessionInUse         another process, or this one, holds the session's lock
-    │   ├── StoreCorrupt         damage below what is known durable; carries file, line and offset
-    │   ├── StoreTooNew          the log's format is newer than this program
-    │   ├── StoreUnsupported     an event type that this program does not know and may not skip
-    │   ├── StorePoisoned        a write or sync failed; nothing on that file may be trusted or retried
-    │   ├── StoreReplaced        the log was replaced, unlinked or appended to by somebody else
-    │   └── StoreBusy            a write of this session is still in a thread; it cannot be closed or deleted now
-    ├── BarrierFailed            the checkpoint policy could not pass a barrier; nothing behind it may happen
-    │   └── BarrierTimeout       … because the deadline passed; the write itself may still succeed
-    └── ToolError                a tool's refusal or failure, written for the model that called it
+BridgeError
+├── ConfigError              a setting is unknown, malformed or impossible
+├── IllegalEvent             an event that the log's nesting forbids; a defect of the program
+├── StoreError               a session cannot be stored or read; carries its id and, if known, a path
+│   ├── SessionNotFound      no such session, or a malformed id (the two are not told apart)
+│   ├── SessionInUse         another process, or this one, holds the session's lock
+│   ├── StoreCorrupt         damage below what is known durable; carries file, line and offset
+│   ├── StoreTooNew          the log's format is newer than this program
+│   ├── StoreUnsupported     an event type that this program does not know and may not skip
+│   ├── StorePoisoned        a write or sync failed; nothing on that file may be trusted or retried
+│   ├── StoreReplaced        the log was replaced, unlinked or appended to by somebody else
+│   └── StoreBusy            a write of this session is still in a thread; it cannot be closed or deleted now
+├── BarrierFailed            the checkpoint policy could not pass a barrier; nothing behind it may happen
+│   └── BarrierTimeout       … because the deadline passed; the write itself may still succeed
+└── ToolError                a tool's refusal or failure, written for the model that called it
 """
 
 

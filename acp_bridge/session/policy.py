@@ -1,0 +1,73 @@
+"""The Policy port: the points at which somebody decides whether to wait for the disk.
+
+Owns the names and places of the barriers. Knows neither how a log is written nor who is told.
+The loop and the tool pipeline call these methods at fixed places; the checkpoint package implements them.
+"""
+
+from typing import Literal, Protocol, TypeAlias
+
+BarrierKind: TypeAlias = Literal["step", "request", "tool", "result", "turn", "open", "answer"]
+
+
+class Durable(Protocol):
+    """What a policy may ask of a session's journal."""
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        ...
+
+    @property
+    def last_seq(self) -> int:
+        """Seq of the last event logged, -1 if there is none."""
+        ...
+
+    @property
+    def durable_seq(self) -> int:
+        """Seq through which events are known to be on disk, -1 if none is."""
+        ...
+
+    async def flush(self, through: int) -> int:
+        """Wait until every event up to seq `through` is on disk; return the bytes this call waited for.
+
+        Raises:
+            StoreError: they may not be.
+        """
+        ...
+
+
+class Policy(Protocol):
+    """Which barrier waits. Each method returns once it is passed.
+
+    All but `settled` raise `BarrierFailed` (or its `BarrierTimeout`) if it is not: then what lies behind the barrier
+    must not happen.
+    """
+
+    @property
+    def barriers(self) -> tuple[BarrierKind, ...]:
+        """The kinds in force; logged in `session/opened`, read by repair."""
+        ...
+
+    async def request(self, journal: Durable) -> None:
+        """Pass the step and the request barrier: after `request/header`, before the adapter is built."""
+        ...
+
+    async def tool(self, journal: Durable) -> None:
+        """Pass the tool barrier: after `tool/call`, directly before the body."""
+        ...
+
+    def settled(self, journal: Durable, seq: int) -> bool:
+        """Whether the final status of the result logged as `seq` may go to the client now (the result barrier)."""
+        ...
+
+    async def turn(self, journal: Durable) -> None:
+        """Pass the turn barrier: after `turn/end`, before the prompt is answered."""
+        ...
+
+    async def open(self, journal: Durable) -> None:
+        """Pass the open barrier: after repair and `session/opened`, before the first replayed update."""
+        ...
+
+    async def answer(self, journal: Durable) -> None:
+        """Pass the answer barrier: before the response to a request whose handling logged something."""
+        ...

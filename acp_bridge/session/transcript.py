@@ -1,0 +1,269 @@
+"""What a model is told: a fold over the log into messages, and the request made of them.
+
+Owns the order that every provider accepts: each tool request has exactly one result, directly after it.
+Knows no provider. Everything here can be rebuilt from the log alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias, assert_never
+
+from acp_bridge.content import AnswerBlock, JsonObject, PromptBlock, ResultBlock, Text, ToolRequest
+
+from .events import (
+    AssistantDelta,
+    AssistantMessage,
+    ContextCompacted,
+    InputDropped,
+    InputQueued,
+    PermissionAsked,
+    PermissionDecided,
+    PermissionRevoked,
+    PlanUpdated,
+    Record,
+    RequestFailed,
+    RequestHeader,
+    SessionConfigured,
+    SessionOpened,
+    SessionSalvaged,
+    SessionTitled,
+    StepEnded,
+    StepStarted,
+    ToolCalled,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+    UserMessage,
+)
+
+_NO_CONTENT: Mapping[str, bytes] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class FromUser:
+    """What the user, or the program on the user's side, said."""
+
+    content: tuple[PromptBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FromAssistant:
+    """What the model said and asked for."""
+
+    content: tuple[AnswerBlock, ...]
+
+    @property
+    def requests(self) -> tuple[ToolRequest, ...]:
+        """The tool requests, in the model's order."""
+        return tuple(block for block in self.content if isinstance(block, ToolRequest))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """The result of one tool request."""
+
+    call_id: str
+    content: tuple[ResultBlock, ...]
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FromTools:
+    """The results of all requests of the message before, in the order in which they were asked for."""
+
+    answers: tuple[ToolAnswer, ...]
+
+
+Message: TypeAlias = FromUser | FromAssistant | FromTools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One request to a model, our own value, before a provider's adapter dresses it.
+
+    Attributes:
+        route: `provider:model`.
+        tools: `{name, description, parameters}`, the last a JSON Schema.
+        messages: roles alternate; neighbours of one role are merged.
+        files: bytes of the images in `messages`, by content-file name; a missing one is lost and said to be.
+    """
+
+    route: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[JsonObject, ...] = ()
+    options: JsonObject = field(default_factory=dict[str, object])
+    files: Mapping[str, bytes] = _NO_CONTENT
+
+
+class Transcript:
+    """The fold. Feed it every record in order; `messages` is what a request made now would hold.
+
+    A turn that did not complete is closed with a sentence, so that the next request does not take it up again:
+    a model reads why it ended, and a crash is never told as the user's doing.
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._origins: list[int] = []  # the seq that each message began with; what compaction cuts by
+        self._waiting: dict[str, ToolAnswer | None] = {}
+        self._waiting_seq = 0
+        self._turn = 0
+        self._partial: tuple[int, int] | None = None  # (turn, index) of an interrupted message
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages so far, neighbours of one role merged."""
+        return tuple(self._messages)
+
+    def add(self, record: Record) -> None:
+        """Take one record into the fold."""
+        seq = record.seq
+        match record.event:
+            case TurnStarted() as event:
+                self._start_turn(event)
+            case UserMessage() as event:
+                self._say(seq, event.content)
+            case AssistantMessage() as event:
+                self._answer(seq, event)
+            case ToolResult() as event:
+                self._settle(seq, event)
+            case TurnEnded() as event:
+                if note := _closing_note(event):
+                    self._say(seq, (Text(text=note),))
+            case SessionSalvaged() as event:
+                self._say(seq, (Text(text=_SALVAGED),))
+            case ContextCompacted() as event:
+                self._compact(event)
+            case (
+                SessionOpened()
+                | InputQueued()
+                | InputDropped()
+                | StepStarted()
+                | RequestHeader()
+                | RequestFailed()
+                | AssistantDelta()
+                | PermissionAsked()
+                | PermissionDecided()
+                | PermissionRevoked()
+                | ToolCalled()
+                | StepEnded()
+                | SessionConfigured()
+                | SessionTitled()
+                | PlanUpdated()
+                | UsageReported()
+            ):
+                pass
+            case _:
+                assert_never(record.event)
+
+    def _start_turn(self, event: TurnStarted) -> None:
+        self._turn = event.turn
+        if event.continues is None:
+            return
+        if self._partial is not None and self._partial[0] == event.continues:
+            self._drop(self._partial[1])  # its request is made again; the half answer would be read as said
+        self._unsay_closing_note()
+
+    def _drop(self, index: int) -> None:
+        del self._messages[index], self._origins[index]
+        self._partial = None
+
+    def _unsay_closing_note(self) -> None:
+        """Take the interrupted turn's closing sentence back: the turn goes on."""
+        if self._messages and isinstance(last := self._messages[-1], FromUser):
+            kept = tuple(b for b in last.content if not (isinstance(b, Text) and b.text == _INTERRUPTED))
+            if not kept:
+                self._drop(len(self._messages) - 1)
+            elif kept != last.content:
+                self._messages[-1] = FromUser(kept)
+
+    def _say(self, seq: int, content: tuple[PromptBlock, ...]) -> None:
+        if self._messages and isinstance(last := self._messages[-1], FromUser):
+            self._messages[-1] = FromUser(last.content + content)
+        else:
+            self._push(seq, FromUser(content))
+
+    def _push(self, seq: int, message: Message) -> None:
+        self._messages.append(message)
+        self._origins.append(seq)
+
+    def _answer(self, seq: int, event: AssistantMessage) -> None:
+        content = event.content
+        if event.interrupted:  # thoughts of an unfinished answer cannot be signed; requests of it were never made
+            content = tuple(b for b in content if isinstance(b, Text) and b.text.strip())
+        if not content:
+            return
+        if self._messages and isinstance(last := self._messages[-1], FromAssistant):
+            self._messages[-1] = FromAssistant(last.content + content)
+        else:
+            self._push(seq, FromAssistant(content))
+        if event.interrupted:
+            self._partial = (event.turn, len(self._messages) - 1)
+        self._waiting = {b.call_id: None for b in content if isinstance(b, ToolRequest)}
+        self._waiting_seq = seq
+
+    def _settle(self, seq: int, event: ToolResult) -> None:
+        if event.call_id not in self._waiting:
+            return
+        self._waiting[event.call_id] = ToolAnswer(event.call_id, event.content, event.is_error)
+        answers = [answer for answer in self._waiting.values() if answer is not None]
+        if len(answers) == len(self._waiting):
+            self._push(seq, FromTools(tuple(answers)))
+            self._waiting = {}
+
+    def _compact(self, event: ContextCompacted) -> None:
+        kept = [
+            (origin, message)
+            for origin, message in zip(self._origins, self._messages, strict=True)
+            if not event.first_seq <= origin <= event.last_seq
+        ]
+        before = [pair for pair in kept if pair[0] < event.first_seq]
+        summary = (event.first_seq, FromUser((Text(text=event.summary),)))
+        after = [pair for pair in kept if pair[0] > event.last_seq]
+        self._origins, self._messages = [], []
+        for origin, message in (*before, summary, *after):
+            if isinstance(message, FromUser):
+                self._say(origin, message.content)
+            else:
+                self._push(origin, message)
+
+
+_INTERRUPTED = (
+    "<turn-note>The program stopped in the middle of the request above; the user did not stop it. Work on it ended "
+    "there. Do not take it up again unless you are asked to.</turn-note>"
+)
+_SALVAGED = (
+    "<turn-note>The record of this session was damaged and saved only in part. Work after this point was lost from "
+    "the record; it may have changed files or other things. Look before you rely on the state of anything.</turn-note>"
+)
+
+
+def _closing_note(event: TurnEnded) -> str:
+    match event.reason:
+        case "completed":
+            return ""
+        case "cancelled":
+            who = "The user cancelled" if event.by in (None, "user", "client") else "The program was ended during"
+            return (
+                f"<turn-note>{who} the request above before it was finished. Do not take it up again unless you are "
+                "asked to.</turn-note>"
+            )
+        case "interrupted":
+            return _INTERRUPTED
+        case "error":
+            why = event.failure.message if event.failure else "an error"
+            return (
+                f"<turn-note>The request above ended with an error before it was finished: {why} Do not take it up "
+                "again unless you are asked to.</turn-note>"
+            )
+        case "max_tokens":
+            return "<turn-note>The answer above was cut off at the output limit.</turn-note>"
+        case "max_requests":
+            return "<turn-note>The request above was stopped at the limit of model requests in one turn.</turn-note>"
+        case "refused":
+            return "<turn-note>The request above was refused.</turn-note>"
+        case _:
+            assert_never(event.reason)

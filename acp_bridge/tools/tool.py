@@ -1,0 +1,137 @@
+"""The Tool port: what a model may call, what it asks of the user, how it is drawn, and its body.
+
+Owns the values that a tool and the pipeline exchange. Knows no model, no log and no client.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from acp_bridge.content import Effect, JsonObject, Location, ResultBlock, ShownBlock, ToolKind
+from acp_bridge.session.events import ResultCode
+
+from .files import Files
+from .guard import Commands
+
+AccessKind: TypeAlias = Literal["none", "read", "edit", "execute"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """How a tool is offered.
+
+    Attributes:
+        parameters: a JSON Schema of type object.
+        effect: `write` unless repeating the call is known to change nothing more, or nothing at all.
+        parallel: whether it may run beside other calls so marked.
+    """
+
+    name: str
+    description: str
+    parameters: JsonObject
+    effect: Effect
+    kind: ToolKind
+    parallel: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """How a call is shown to a person: drawn once, from the arguments alone, and logged."""
+
+    title: str
+    kind: ToolKind
+    locations: tuple[Location, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What a call would touch; modes and grants decide by it.
+
+    Attributes:
+        inside: every path lies inside the session's roots, once resolved.
+        protected: a name that asks always (`.git`, this program's configuration and sessions).
+        scope: what a lasting grant would cover, exactly, e.g. a normalised command with its folder; empty if the call
+            can be granted once only.
+    """
+
+    kind: AccessKind
+    inside: bool = True
+    protected: bool = False
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """Where a session works. `cwd` and `roots` are absolute and resolved; `cwd` is the first root.
+
+    Attributes:
+        protected: resolved paths that ask always, with all that lies below them.
+        spill: the folder that whole outputs are spilled to; readable without asking.
+    """
+
+    cwd: Path
+    roots: tuple[Path, ...]
+    protected: tuple[Path, ...] = ()
+    spill: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What a body gets beside its arguments.
+
+    Attributes:
+        seen: SHA-256 in hex by absolute path, of each file as this session last read or wrote it.
+        progress: tells what the output is so far, as a whole; shown while the body runs and kept if it is stopped.
+    """
+
+    call_id: str
+    workspace: Workspace
+    files: Files
+    commands: Commands
+    seen: Mapping[str, str]
+    progress: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What a body returns. `digests` as in the log's `tool/result`."""
+
+    content: tuple[ResultBlock, ...]
+    is_error: bool = False
+    code: ResultCode | None = None
+    shown: tuple[ShownBlock, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Tool(Protocol):
+    """One tool."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """How it is offered to the model."""
+        ...
+
+    def check(self, arguments: JsonObject) -> JsonObject:
+        """Return the arguments with defaults filled in.
+
+        Raises:
+            ToolError: `INVALID_ARGUMENTS`; the message says which parameter and what it should be.
+        """
+        ...
+
+    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
+        """Return how the call is shown. Pure; takes unchecked arguments and never raises."""
+        ...
+
+    def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
+        """Return what the checked arguments would touch. Resolves paths; changes nothing."""
+        ...
+
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
+        """Do it. Cancelled, it stops what it started, and only then lets the cancellation pass.
+
+        Raises:
+            ToolError: with words for the model.
+        """
+        ...
