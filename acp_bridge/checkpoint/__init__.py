@@ -1,1 +1,12 @@
-"""To be written."""
+"""The checkpoint policy: which barrier waits for the disk, for how long, and what it cost.
+
+Owns the *when* of durability (durable-sessions §3). Knows neither the *how* (storage, behind `Durable.flush`) nor what
+lies behind a barrier (a request, a tool body, an answer): the loop and the tool pipeline call it at fixed places.
+
+Decision: the step barrier has no method of its own. Nothing outside can happen between it and the request barrier, so
+`request` is both, and shares one sync.
+"""
+
+from .policy import CheckpointPolicy, CoarsePolicy, Measurement, Options, policy_named
+
+__all__ = ["CheckpointPolicy", "CoarsePolicy", "Measurement", "Options", "policy_named"]

@@ -1,0 +1,248 @@
+"""The one way from a session's events to its disk: appends in order, joins streamed text, writes in groups.
+
+Owns what is unsaved and what is durable. Knows neither when a barrier is due (the policy's business) nor what a
+record looks like on disk (the store's). A write is never cancelled: a cancelled waiter just leaves.
+
+Decision: one writer task a journal takes its batch after the loop has run once, so that barriers which fall due
+together share a write and a sync; whatever nobody waits for is written in the background, at most five times a second.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from acp_bridge.errors import StoreError, StorePoisoned
+
+from .events import AssistantDelta, DeltaKind, Event, Record
+from .log import Log
+from .store import HeldSession
+
+logger = logging.getLogger(__name__)
+
+BACKGROUND_S = 0.2
+"""The longest that an event waits for a write nobody asked for."""
+
+_JOIN_LIMIT = 32 * 1024
+"""Characters of streamed text that are held back to be joined into one event."""
+
+
+class Observer(Protocol):
+    """Who is told of a session's events, in order, at once and synchronously."""
+
+    def recorded(self, record: Record) -> None:
+        """An event was logged; it need not be on disk yet."""
+        ...
+
+    def streamed(self, message_id: str, kind: DeltaKind, text: str) -> None:
+        """A piece of an answer arrived."""
+        ...
+
+    def durable(self, seq: int) -> None:
+        """Every event up to `seq` is on disk."""
+        ...
+
+
+class Journal:
+    """The log of one held session and its way to the disk.
+
+    Attributes:
+        log: the events in memory and their folds.
+        durable_seq: every event up to this seq is on disk.
+        failure: why nothing can be saved now; cleared by a salvage that succeeds.
+    """
+
+    def __init__(self, log: Log, held: HeldSession, *, unsaved: Sequence[Record] = ()) -> None:
+        self.log = log
+        self.held = held
+        self.failure: StoreError | None = None
+        self.durable_seq = log.last_seq - len(unsaved)
+        self._unsaved: list[Record] = list(unsaved)
+        self._observers: list[Observer] = []
+        self._on_failure: list[Callable[[StoreError], None]] = []
+        self._joining: tuple[int, int, str, DeltaKind] | None = None
+        self._pieces: list[str] = []
+        self._pieces_size = 0
+        self._dirty = anyio.Event()
+        self._wanted = anyio.Event()
+        self._changed = anyio.Event()
+        self._writing = False
+        self._closed = False
+        self.bytes_written = 0
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.log.header.session_id
+
+    @property
+    def last_seq(self) -> int:
+        """Seq of the last event logged, streamed text included."""
+        self._seal()
+        return self.log.last_seq
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Tell `observer` of every event from now on; the returned function undoes it."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
+
+    def on_failure(self, tell: Callable[[StoreError], None]) -> None:
+        """Call `tell` once when a background write fails."""
+        self._on_failure.append(tell)
+
+    def append(self, event: Event, *, synthetic: bool = False) -> Record:
+        """Log `event` in memory and tell the observers. It is on disk once a `flush` through its seq returned.
+
+        Raises:
+            IllegalEvent: the nesting forbids it here; nothing has changed.
+        """
+        self._seal()
+        record = self.log.append(event, synthetic=synthetic)
+        self._keep(record)
+        for observer in self._observers:
+            _contained(observer.recorded, record)
+        return record
+
+    def stream(self, turn: int, step: int, message_id: str, kind: DeltaKind, text: str) -> None:
+        """Take a piece of an answer: shown at once, joined with its neighbours into one event for the log."""
+        key = (turn, step, message_id, kind)
+        if key != self._joining:
+            self._seal()
+            self._joining = key
+            self._dirty.set()
+        self._pieces.append(text)
+        self._pieces_size += len(text)
+        for observer in self._observers:
+            _contained(observer.streamed, message_id, kind, text)
+        if self._pieces_size > _JOIN_LIMIT:
+            self._seal()
+
+    def _seal(self) -> None:
+        """Make one event of the streamed pieces that wait."""
+        if self._joining is None:
+            return
+        (turn, step, message_id, kind), text = self._joining, "".join(self._pieces)
+        self._joining = None
+        self._pieces.clear()
+        self._pieces_size = 0
+        event = AssistantDelta(turn=turn, step=step, message_id=message_id, kind=kind, text=text)
+        self._keep(self.log.append(event))
+
+    def _keep(self, record: Record) -> None:
+        self._unsaved.append(record)
+        self._dirty.set()
+
+    async def flush(self, through: int) -> int:
+        """Wait until every event up to seq `through` is on disk; return the bytes written meanwhile.
+
+        Costs no system call if it is. Cancelling the wait leaves the write to go on.
+
+        Raises:
+            StoreError: it may not be, now or because of an earlier failure.
+        """
+        before = self.bytes_written
+        while self.durable_seq < through:
+            if self.failure is not None:
+                raise StorePoisoned(
+                    f"session {self.session_id} cannot be saved: {self.failure}", session_id=self.session_id
+                ) from self.failure
+            if self._closed:
+                raise StorePoisoned(f"session {self.session_id} is closed", session_id=self.session_id)
+            self._wanted.set()
+            await self._changed.wait()
+        return self.bytes_written - before
+
+    async def run(self) -> None:
+        """Write what is wanted, and in the background what is not, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write_what_nobody_waits_for)
+            while True:
+                await self._wanted.wait()
+                await checkpoint()  # barriers that fall due together share the write
+                self._wanted = anyio.Event()
+                await self._write()
+
+    async def _write_what_nobody_waits_for(self) -> None:
+        while True:
+            await self._dirty.wait()
+            await anyio.sleep(BACKGROUND_S)
+            self._dirty = anyio.Event()
+            self._seal()
+            if self._unsaved and self.failure is None:
+                self._wanted.set()
+
+    async def _write(self) -> None:
+        self._seal()
+        if self.failure is not None or not self._unsaved:
+            self._announce()
+            return
+        batch = tuple(self._unsaved)
+        try:
+            with anyio.CancelScope(shield=True):  # bounded by the store, which leaves a stuck write to its thread
+                self.bytes_written += await self.held.append(batch)
+        except StoreError as exc:
+            self.failure = exc
+            logger.error("session %s cannot be saved: %s", self.session_id, exc)  # noqa: TRY400  told, not traced
+            self._announce()
+            for tell in self._on_failure:
+                _contained(tell, exc)
+            return
+        self._saved(batch)
+
+    def _saved(self, batch: Sequence[Record]) -> None:
+        del self._unsaved[: len(batch)]
+        self.durable_seq = max(self.durable_seq, batch[-1].seq)
+        for observer in self._observers:
+            _contained(observer.durable, self.durable_seq)
+        self._announce()
+
+    def _announce(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def salvage(self) -> None:
+        """Try to heal a failed log by a rewrite from memory; does nothing if there is no failure.
+
+        Raises:
+            StoreError: it cannot be saved now either.
+        """
+        if self.failure is None:
+            return
+        self._seal()
+        batch = tuple(self._unsaved)
+        with anyio.CancelScope(shield=True):
+            await self.held.salvage(batch)
+        self.failure = None
+        if batch:
+            self._saved(batch)
+
+    async def close(self) -> None:
+        """Write the rest, salvaging once if need be, and let the session go. Closing twice does nothing.
+
+        Needs no other task: `run` may be gone.
+
+        Raises:
+            StoreError: something could not be saved; the session is let go all the same.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self.failure is not None:
+                await self.salvage()
+            await self._write()
+            if self.failure is not None:
+                raise self.failure
+        finally:
+            self._announce()
+            await self.held.close()
+
+
+def _contained(tell: Callable[..., None], *args: object) -> None:
+    """Call an observer; one that raises is logged and changes nothing."""
+    try:
+        tell(*args)
+    except Exception:
+        logger.exception("an observer of the journal failed")
