@@ -1,0 +1,175 @@
+"""Sessions in memory, for tests and for those who want nothing kept. Passes the same contract as the disk's."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio.lowlevel
+
+from acp_bridge.errors import SessionInUse, StoreError, StorePoisoned
+from acp_bridge.session.codec import encode_record
+from acp_bridge.session.events import Header, Record, TurnEnded
+from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter, SessionSummary
+
+from . import names
+from .record import encoded_size, follows
+from .summary import digest, is_shown, page_of, summary
+
+
+@dataclass(slots=True)
+class _Kept:
+    header: Header
+    records: list[Record]
+    content: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    holder: "_MemorySession | None" = None
+
+
+class _MemorySession:
+    """A hold on one session of a `MemoryStore`."""
+
+    def __init__(self, store: "MemoryStore", kept: _Kept) -> None:
+        self._store = store
+        self._kept = kept
+        self._poisoned = False
+        self._loaded = Loaded(kept.header, tuple(kept.records))
+        kept.holder = self
+
+    @property
+    def loaded(self) -> Loaded:
+        return self._loaded
+
+    @property
+    def warning(self) -> str:
+        return ""
+
+    async def append(self, records: Sequence[Record]) -> int:
+        with anyio.CancelScope(shield=True):
+            await anyio.lowlevel.checkpoint()
+        self._check_held()
+        return self._write(records)
+
+    async def repair(self, closers: Sequence[Record]) -> None:
+        await self.append(closers)
+
+    async def salvage(self, unsaved: Sequence[Record]) -> None:
+        self._check_held()
+        was, self._poisoned = self._poisoned, False
+        try:
+            self._write(unsaved)
+        except BaseException:
+            self._poisoned = self._poisoned or was
+            raise
+
+    async def put_content(self, data: bytes) -> str:
+        self._check_held()
+        if self._store.failing:
+            raise StoreError("no content file can be written: the store is failing", session_id=self._id)
+        name = hashlib.sha256(data).hexdigest()
+        self._kept.content[name] = data
+        return name
+
+    async def get_content(self, name: str) -> bytes | None:
+        return self._kept.content.get(name)
+
+    async def close(self) -> None:
+        if self._kept.holder is self:
+            self._kept.holder = None
+
+    @property
+    def _id(self) -> str:
+        return self._kept.header.session_id
+
+    def _check_held(self) -> None:
+        if self._kept.holder is not self:
+            raise StoreError(f"session {self._id!r} is closed; load it again", session_id=self._id)
+
+    def _write(self, records: Sequence[Record]) -> int:
+        follows(records, len(self._kept.records))
+        self._poisoned = self._poisoned or (self._store.failing and bool(records))
+        if self._poisoned:
+            raise StorePoisoned(f"session {self._id!r} cannot be saved until it is salvaged", session_id=self._id)
+        size = sum(encoded_size(record) for record in records)
+        self._kept.records.extend(records)
+        return size
+
+
+class MemoryStore:
+    """Keeps sessions as long as it lives.
+
+    Attributes:
+        failing: every write poisons its session, as on a full disk, until this is False and the session is salvaged.
+    """
+
+    def __init__(self) -> None:
+        self.failing = False
+        self._sessions: dict[str, _Kept] = {}
+
+    def crash(self) -> None:
+        """Forget every hold, as if the process had been killed: what was appended stays, locks are free."""
+        for kept in self._sessions.values():
+            kept.holder = None
+
+    async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
+        await anyio.lowlevel.checkpoint()
+        return _MemorySession(self, self._made(header, records))
+
+    async def hold(self, session_id: str) -> HeldSession:
+        await anyio.lowlevel.checkpoint()
+        kept = self._found(session_id)
+        if kept.holder is not None:
+            raise SessionInUse(
+                f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
+            )
+        return _MemorySession(self, kept)
+
+    async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
+        await anyio.lowlevel.checkpoint()
+        kept = self._found(session_id)
+        return Loaded(kept.header, tuple(kept.records[max(from_seq, 0) :]))
+
+    async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
+        await anyio.lowlevel.checkpoint()
+        lines = {line.session_id: line for line in map(self._summary, self._sessions.values())}
+        shown = [
+            (line.updated, line.session_id)
+            for line in lines.values()
+            if is_shown(filter, line.cwd, line.turns, is_open=line.state == "open")
+        ]
+        places, following = page_of(shown, cursor, limit)
+        return Page(tuple(lines[session_id] for _, session_id in places), following)
+
+    async def delete(self, session_id: str) -> None:
+        await anyio.lowlevel.checkpoint()
+        kept = self._sessions.pop(session_id, None)
+        if kept is not None:
+            kept.holder = None
+
+    async def fork(self, session_id: str, header: Header, *, through: int) -> None:
+        await anyio.lowlevel.checkpoint()
+        source = self._found(session_id)
+        prefix = source.records[: through + 1]
+        if through < 0 or len(prefix) != through + 1 or not isinstance(prefix[-1].event, TurnEnded):
+            raise StoreError(f"session {session_id!r} has no turn that ends at seq {through}", session_id=session_id)
+        self._made(header, prefix).content.update(source.content)
+
+    def _found(self, session_id: str) -> _Kept:
+        kept = self._sessions.get(names.checked(session_id))
+        if kept is None:
+            raise names.not_found(session_id)
+        return kept
+
+    def _made(self, header: Header, records: Sequence[Record]) -> _Kept:
+        session_id = names.checked(header.session_id)
+        follows(records, 0)
+        if self.failing or session_id in self._sessions:
+            reason = "the store is failing" if self.failing else "it exists"
+            raise StoreError(f"session {session_id!r} cannot be made: {reason}", session_id=session_id)
+        for record in records:
+            encode_record(record)
+        kept = self._sessions[session_id] = _Kept(header, list(records))
+        return kept
+
+    def _summary(self, kept: _Kept) -> SessionSummary:
+        found = digest(kept.header, kept.records)
+        size = sum(map(encoded_size, kept.records)) + sum(map(len, kept.content.values()))
+        return summary(kept.header, found, state="open" if kept.holder else found.state, size=size)

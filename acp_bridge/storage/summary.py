@@ -1,0 +1,107 @@
+"""What a listing says of a session, and the cutting of a listing into pages. Knows no files."""
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from acp_bridge.session.events import Header, Record, SessionTitled, TurnEnded, TurnStarted
+from acp_bridge.session.store import SessionFilter, SessionState, SessionSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What the records of a session say, of which a listing shows a part."""
+
+    title: str = ""
+    turns: int = 0
+    turn_open: bool = False
+    updated: int = 0
+
+    @property
+    def state(self) -> SessionState:
+        """A turn that is open in a log that nobody here holds was interrupted, or runs elsewhere."""
+        return "interrupted" if self.turn_open else "idle"
+
+
+def digest(header: Header, records: Iterable[Record]) -> Digest:
+    """Fold the records into what a listing shows."""
+    title, turns, turn_open, updated = "", 0, False, header.created
+    for record in records:
+        updated = record.time
+        match record.event:
+            case SessionTitled():
+                title = record.event.title
+            case TurnStarted():
+                turns, turn_open = turns + 1, True
+            case TurnEnded():
+                turn_open = False
+            case _:
+                pass
+    return Digest(title, turns, turn_open, updated)
+
+
+def summary(header: Header, found: Digest, *, state: SessionState, size: int) -> SessionSummary:
+    """Return the listing's line."""
+    return SessionSummary(
+        session_id=header.session_id,
+        cwd=header.cwd,
+        roots=header.roots,
+        title=found.title,
+        created=header.created,
+        updated=found.updated,
+        turns=found.turns,
+        state=state,
+        size=size,
+    )
+
+
+@cache
+def folder_key(cwd: str) -> str:
+    """Return what two spellings of one folder have in common."""
+    return os.path.normcase(os.path.realpath(cwd))
+
+
+Place = tuple[int, str]
+"""Where a session stands in a listing: its last change and its id."""
+
+
+def is_shown(filter: SessionFilter, cwd: str, turns: int, *, is_open: bool) -> bool:
+    """Whether a listing under `filter` shows a session."""
+    if not (turns or is_open or filter.with_empty):
+        return False
+    return filter.cwd is None or cwd == filter.cwd or folder_key(cwd) == folder_key(filter.cwd)
+
+
+def page_of(places: Iterable[Place], cursor: str | None, limit: int) -> tuple[list[Place], str | None]:
+    """Return the places after `cursor`, newest first, at most `limit`, and the next page's cursor.
+
+    Raises:
+        ValueError: the cursor is not one of ours, or the limit is not positive.
+    """
+    if limit < 1:
+        raise ValueError(f"a page holds at least one session, not {limit}")
+    after = None if cursor is None else _decoded(cursor)
+    rest = sorted((p for p in places if after is None or p < after), reverse=True)
+    shown = rest[:limit]
+    return shown, _encoded(shown[-1]) if len(rest) > limit else None
+
+
+def _encoded(place: Place) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def _decoded(cursor: str) -> Place:
+    try:
+        place: Any = json.loads(base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError) as exc:
+        raise ValueError(f"no cursor of a listing: {cursor[:64]!r}") from exc
+    match place:
+        case [int() as updated, str() as session_id] if not isinstance(updated, bool):
+            return updated, session_id
+        case _:
+            raise ValueError(f"no cursor of a listing: {cursor[:64]!r}")
