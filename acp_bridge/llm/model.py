@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from acp_bridge.content import Failure, Usage
-from acp_bridge.session.transcript import ModelRequest
+from acp_bridge.session import ModelRequest
 
 StopCause: TypeAlias = Literal["end", "tools", "length", "refusal"]
 
