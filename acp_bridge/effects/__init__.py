@@ -1,1 +1,27 @@
-"""To be written."""
+"""Set-up that can be undone, in order: composed parts, bounded last words, one deadline, cancellation, registration.
+
+Knows no domain: what the parts are, and how long they may take, is said by whoever composes them.
+
+Decision: a part bounds its own tear-down, in a shield within its own `finally`. `composed` cannot do it for the part: a
+shield around the exit of an older task group corrupts the scopes on both event loops.
+
+Decision: parts are entered as they are listed, and nothing sorts them. A part gets what the earlier ones gave and can
+get nothing else, so two parts that need one another in the wrong order fail at set-up, by name.
+"""
+
+from .cancellation import Cancellation
+from .composition import Given, Key, Part, composed
+from .deadline import Deadline, last_words
+from .registry import Registration, Registry
+
+__all__ = [
+    "Cancellation",
+    "Deadline",
+    "Given",
+    "Key",
+    "Part",
+    "Registration",
+    "Registry",
+    "composed",
+    "last_words",
+]

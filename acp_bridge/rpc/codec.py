@@ -1,0 +1,189 @@
+"""Bytes to messages and back, without I/O. Owns what a line may be; never looks into params.
+
+What is no message becomes an `Invalid`, which says how to answer it; what may not be answered (a notification or a
+response that makes no sense) is left out, with a word at debug level.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+import orjson
+
+from .messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Failure,
+    Invalid,
+    LineTooLong,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Success,
+)
+
+MAX_LINE_IN: Final = 32 * 1024 * 1024
+MAX_LINE_OUT: Final = 8 * 1024 * 1024
+MAX_DEPTH: Final = 128
+
+logger = logging.getLogger(__name__)
+
+
+class LineDecoder:
+    """Cuts a stream of bytes into lines and lines into messages, in time linear in the bytes fed.
+
+    A line that exceeds `max_line` bytes is dropped as it comes, never held. What follows the last newline at the end
+    of the input is half a line and belongs to nobody.
+    """
+
+    def __init__(self, max_line: int = MAX_LINE_IN) -> None:
+        self._max_line = max_line
+        self._held = bytearray()
+        self._discarding = False
+
+    def feed(self, block: bytes) -> list[Message | Invalid]:
+        """What the lines say that end in `block`."""
+        *ended, rest = block.split(b"\n")
+        found: list[Message | Invalid] = []
+        for part in ended:
+            message = self._end_line(part)
+            if message is not None:
+                found.append(message)
+        self._hold(rest)
+        return found
+
+    def _end_line(self, part: bytes) -> Message | Invalid | None:
+        line: bytes | bytearray = part
+        if self._held or self._discarding or len(part) > self._max_line:
+            self._hold(part)
+            line, self._held = self._held, bytearray()
+            if self._discarding:
+                self._discarding = False
+                return Invalid(None, INVALID_REQUEST, f"a line may have {self._max_line} bytes at most")
+        return decode(line)
+
+    def _hold(self, part: bytes) -> None:
+        if self._discarding:
+            return
+        if len(self._held) + len(part) > self._max_line:
+            self._held = bytearray()
+            self._discarding = True
+        else:
+            self._held += part  # a bytearray grows in amortised constant time; joined bytes would be quadratic
+
+
+def decode(line: bytes | bytearray) -> Message | Invalid | None:
+    """What one line says; `None` if it is blank or may not be answered."""
+    try:
+        document: Any = orjson.loads(line)
+    except orjson.JSONDecodeError as exc:
+        if not line.strip(b" \t\r"):
+            return None
+        if "depth limit" in exc.msg or "ecursion limit" in exc.msg:  # beyond what the parser itself takes: 1024 levels
+            return _TOO_DEEP
+        return Invalid(None, PARSE_ERROR, f"not valid JSON: {exc}")
+    if not isinstance(document, dict):
+        return Invalid(None, INVALID_REQUEST, "a message is one JSON object; batches are not supported")
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _is_too_deep(document):
+        return _TOO_DEEP
+    members = cast("dict[str, Any]", document)
+    return _call(members) if "method" in members else _answer(members)
+
+
+def encode(message: Message) -> bytes:
+    r"""The one line, newline included, that says `message`.
+
+    Raises:
+        LineTooLong: it would have `MAX_LINE_OUT` bytes or more.
+        TypeError: no JSON can say it (`orjson.JSONEncodeError`).
+    """
+    document: dict[str, Any] = {"jsonrpc": "2.0"}
+    match message:
+        case Notification(method, params):
+            document["method"] = method
+            document["params"] = params
+        case Success(request_id, result):
+            document["id"] = request_id
+            document["result"] = result
+        case Failure(request_id, code, text, data):
+            document["id"] = request_id
+            document["error"] = {"code": code, "message": text}
+            if data is not None:
+                document["error"]["data"] = data
+        case Request(request_id, method, params):
+            document["id"] = request_id
+            document["method"] = method
+            document["params"] = params
+    line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    if len(line) >= MAX_LINE_OUT:
+        raise LineTooLong(len(line), MAX_LINE_OUT - 1)
+    return line
+
+
+_TOO_DEEP: Final = Invalid(None, INVALID_REQUEST, f"a message may be nested {MAX_DEPTH} levels deep at most")
+
+
+def _call(members: dict[str, Any]) -> Request | Notification | Invalid | None:
+    request_id, method, params = members.get("id"), members["method"], members.get("params")
+    if not _is_id(request_id):
+        return Invalid(None, INVALID_REQUEST, "an id is a string, an integer of 64 bits, or null")
+    if members.get("jsonrpc") != "2.0":
+        return Invalid(request_id, INVALID_REQUEST, 'a message says "jsonrpc": "2.0"')
+    if not isinstance(method, str):
+        return Invalid(request_id, INVALID_REQUEST, "a method is a string")
+    if params is None:
+        params = {}
+    elif not isinstance(params, dict):
+        if "id" in members:
+            return Invalid(request_id, INVALID_PARAMS, "params are an object")
+        logger.debug("ignored a notification %r whose params are no object", method[:100])
+        return None
+    return Request(request_id, method, params) if "id" in members else Notification(method, params)
+
+
+def _answer(members: dict[str, Any]) -> Success | Failure | Invalid | None:
+    if "result" not in members and "error" not in members:
+        # the id, if any, may be one of ours: sent back it could hit a request of theirs
+        return Invalid(None, INVALID_REQUEST, "a message has a method, a result or an error")
+    request_id = members.get("id")
+    if request_id is None or not _is_id(request_id) or ("result" in members and "error" in members):
+        logger.debug("ignored a response that answers nothing or has both a result and an error")
+        return None
+    if "result" in members:
+        return Success(request_id, members["result"])
+    return _failure(request_id, members["error"])
+
+
+def _failure(request_id: RequestId, error: Any) -> Failure:
+    members = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+    code, message = members.get("code"), members.get("message")
+    return Failure(
+        request_id,
+        code if type(code) is int else INTERNAL_ERROR,
+        message if isinstance(message, str) else "the other side failed and did not say how",
+        members.get("data"),
+    )
+
+
+def _is_id(value: Any) -> bool:
+    """Whether a request may carry `value`: no boolean, which Python takes for an integer, and no float."""
+    return value is None or type(value) is str or (type(value) is int and -(2**63) <= value < 2**63)
+
+
+def _is_too_deep(document: Any) -> bool:
+    """Whether containers lie more than `MAX_DEPTH` levels deep in `document`; level by level, without recursion."""
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child for container in level for child in _children(container) if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _children(container: Any) -> Iterable[Any]:
+    return container.values() if type(container) is dict else container
