@@ -1,1 +1,20 @@
-"""To be written."""
+"""The agent: prompts in, turns out.
+
+Owns the inbox, the turn and step loop, and the assembly of a prompt. Knows neither the protocol nor a store nor a
+provider: it logs to a journal, waits at the policy's barriers, asks a `Model`, runs tools through the pipeline, and
+tells a `Frontend`.
+
+Decision: nothing native cancels a loop. Every wait that may be cut short stands in a scope of the turn's
+`Cancellation`; the code between the waits always runs, so that the closing events are the loop's own.
+
+Decision: prompts that overlap in one session are queued; a cancel drops the queued ones with the running one.
+"""
+
+from .agent import Agent, Parts
+from .frontend import Frontend
+from .inbox import Job, Outcome
+from .options import Options
+from .runtime import Models
+from .turn import Phase
+
+__all__ = ["Agent", "Frontend", "Job", "Models", "Options", "Outcome", "Parts", "Phase"]

@@ -5,7 +5,6 @@ Owns the deadline and the measurements. Knows no events.
 
 import time
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import anyio
@@ -136,20 +135,18 @@ class CoarsePolicy(CheckpointPolicy):
         return True
 
 
-def policy_named(options: Options, *, found: Iterable[object] = ()) -> Policy:
-    """Return the policy that `options.policy` names; `found` holds what `module:name` was resolved to, if it was.
+def policy_named(options: Options) -> Policy:
+    """Return the built-in policy that `options.policy` names; `module:name` is resolved by the composition.
 
     Raises:
         ConfigError: the words are none of ours.
     """
-    match options.policy, list(found):
-        case "default", _:
+    match options.policy:
+        case "default":
             return CheckpointPolicy(options)
-        case name, _ if name == WITHOUT_BARRIERS:
+        case name if name == WITHOUT_BARRIERS:
             return CoarsePolicy(options)
-        case _, [factory] if callable(factory):
-            return factory(options)
-        case name, _:
+        case name:
             raise ConfigError(
                 f"checkpoint policy {name!r} is not known: say 'default', {WITHOUT_BARRIERS!r} or 'module:name'"
             )

@@ -49,6 +49,7 @@ from .events import (
 from .journal import BACKGROUND_S, Journal, Observer
 from .log import Log, State
 from .policy import BarrierKind, Durable, Policy
+from .repair import closers
 from .store import HeldSession, Loaded, Page, SessionFilter, SessionState, SessionSummary, Store
 from .transcript import (
     FromAssistant,
@@ -116,6 +117,7 @@ __all__ = [
     "UnknownEvent",
     "UsageReported",
     "UserMessage",
+    "closers",
     "decode_header",
     "decode_record",
     "encode_header",

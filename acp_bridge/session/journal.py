@@ -54,7 +54,8 @@ class Journal:
         failure: why nothing can be saved now; cleared by a salvage that succeeds.
     """
 
-    def __init__(self, log: Log, held: HeldSession, *, unsaved: Sequence[Record] = ()) -> None:
+    def __init__(self, log: Log, held: HeldSession, *, unsaved: Sequence[Record] = (), repair: bool = False) -> None:
+        """`unsaved` are the last records of `log`, not on disk yet; `repair` makes their write a repair."""
         self.log = log
         self.held = held
         self.failure: StoreError | None = None
@@ -68,7 +69,8 @@ class Journal:
         self._dirty = anyio.Event()
         self._wanted = anyio.Event()
         self._changed = anyio.Event()
-        self._writing = False
+        self._repairing = repair
+        self._stopped = False
         self._closed = False
         self.bytes_written = 0
 
@@ -148,7 +150,7 @@ class Journal:
                 raise StorePoisoned(
                     f"session {self.session_id} cannot be saved: {self.failure}", session_id=self.session_id
                 ) from self.failure
-            if self._closed:
+            if self._stopped:
                 raise StorePoisoned(f"session {self.session_id} is closed", session_id=self.session_id)
             self._wanted.set()
             await self._changed.wait()
@@ -156,13 +158,17 @@ class Journal:
 
     async def run(self) -> None:
         """Write what is wanted, and in the background what is not, until cancelled."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._write_what_nobody_waits_for)
-            while True:
-                await self._wanted.wait()
-                await checkpoint()  # barriers that fall due together share the write
-                self._wanted = anyio.Event()
-                await self._write()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write_what_nobody_waits_for)
+                while True:
+                    await self._wanted.wait()
+                    await checkpoint()  # barriers that fall due together share the write
+                    self._wanted = anyio.Event()
+                    await self._write()
+        finally:
+            self._stopped = True
+            self._announce()  # nobody writes any more: whoever waits is told
 
     async def _write_what_nobody_waits_for(self) -> None:
         while True:
@@ -181,7 +187,11 @@ class Journal:
         batch = tuple(self._unsaved)
         try:
             with anyio.CancelScope(shield=True):  # bounded by the store, which leaves a stuck write to its thread
-                self.bytes_written += await self.held.append(batch)
+                if self._repairing:
+                    await self.held.repair(batch)
+                    self._repairing = False
+                else:
+                    self.bytes_written += await self.held.append(batch)
         except StoreError as exc:
             self.failure = exc
             logger.error("session %s cannot be saved: %s", self.session_id, exc)  # noqa: TRY400  told, not traced
@@ -215,6 +225,7 @@ class Journal:
         with anyio.CancelScope(shield=True):
             await self.held.salvage(batch)
         self.failure = None
+        self._repairing = False
         if batch:
             self._saved(batch)
 

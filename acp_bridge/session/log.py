@@ -51,7 +51,8 @@ class State:
         turns: the number of the last turn.
         last_end: how the last turn ended.
         requests: tool requests of the open step without a result, by call id, in the order of asking.
-        called: those of them whose `tool/call` is logged.
+        called: the `tool/call` of those of them that have one.
+        asked: those whose permission question is open.
         queued: inputs that neither ran nor were dropped, oldest first.
         continued: turns that a later one continued.
         header: the last request header that was not for a compaction.
@@ -64,7 +65,7 @@ class State:
     turns: int = 0
     last_end: TurnEnded | None = None
     requests: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
-    called: set[str] = field(default_factory=set[str])
+    called: dict[str, ToolCalled] = field(default_factory=dict[str, ToolCalled])
     asked: set[str] = field(default_factory=set[str])
     queued: dict[str, InputQueued] = field(default_factory=dict[str, InputQueued])
     continued: set[int] = field(default_factory=set[int])
@@ -230,7 +231,7 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
                 state.header = event
         case AssistantMessage():
             state.requests = {b.call_id: b for b in event.content if isinstance(b, ToolRequest)}
-            state.called, state.asked = set(), set()
+            state.called, state.asked = {}, set()
         case PermissionAsked():
             state.asked.add(event.call_id)
         case PermissionDecided():
@@ -240,9 +241,10 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
         case PermissionRevoked():
             state.grants.pop(event.grant_id, None)
         case ToolCalled():
-            state.called.add(event.call_id)
+            state.called[event.call_id] = event
         case ToolResult():
             del state.requests[event.call_id]
+            state.called.pop(event.call_id, None)
             state.digests.update(event.digests or {})
         case StepEnded():
             state.step = None

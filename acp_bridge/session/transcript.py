@@ -112,6 +112,7 @@ class Transcript:
         self._waiting_seq = 0
         self._turn = 0
         self._partial: tuple[int, int] | None = None  # (turn, index) of an interrupted message
+        self._note: Text | None = None  # the sentence that closed the last turn
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -131,8 +132,9 @@ class Transcript:
             case ToolResult() as event:
                 self._settle(seq, event)
             case TurnEnded() as event:
-                if note := _closing_note(event):
-                    self._say(seq, (Text(text=note),))
+                self._note = _closing_note(event)
+                if self._note is not None:
+                    self._say(seq, (self._note,))
             case SessionSalvaged() as event:
                 self._say(seq, (Text(text=_SALVAGED),))
             case ContextCompacted() as event:
@@ -174,10 +176,10 @@ class Transcript:
     def _unsay_closing_note(self) -> None:
         """Take the interrupted turn's closing sentence back: the turn goes on."""
         if self._messages and isinstance(last := self._messages[-1], FromUser):
-            kept = tuple(b for b in last.content if not (isinstance(b, Text) and b.text == _INTERRUPTED))
+            kept = tuple(block for block in last.content if block is not self._note)
             if not kept:
                 self._drop(len(self._messages) - 1)
-            elif kept != last.content:
+            else:
                 self._messages[-1] = FromUser(kept)
 
     def _say(self, seq: int, content: tuple[PromptBlock, ...]) -> None:
@@ -231,39 +233,36 @@ class Transcript:
                 self._push(origin, message)
 
 
-_INTERRUPTED = (
-    "<turn-note>The program stopped in the middle of the request above; the user did not stop it. Work on it ended "
-    "there. Do not take it up again unless you are asked to.</turn-note>"
-)
+_AGAIN = "Do not take it up again unless you are asked to."
 _SALVAGED = (
     "<turn-note>The record of this session was damaged and saved only in part. Work after this point was lost from "
     "the record; it may have changed files or other things. Look before you rely on the state of anything.</turn-note>"
 )
 
 
-def _closing_note(event: TurnEnded) -> str:
+def _closing_note(event: TurnEnded) -> Text | None:
+    """Return what a model is told of a turn that did not complete, None for one that did."""
     match event.reason:
         case "completed":
-            return ""
+            return None
+        case "cancelled" if event.by == "shutdown":
+            note = f"The program was ended during the request above; the user did not cancel it. {_AGAIN}"
         case "cancelled":
-            who = "The user cancelled" if event.by in (None, "user", "client") else "The program was ended during"
-            return (
-                f"<turn-note>{who} the request above before it was finished. Do not take it up again unless you are "
-                "asked to.</turn-note>"
-            )
+            note = f"The user cancelled the request above before it was finished. {_AGAIN}"
         case "interrupted":
-            return _INTERRUPTED
-        case "error":
-            why = event.failure.message if event.failure else "an error"
-            return (
-                f"<turn-note>The request above ended with an error before it was finished: {why} Do not take it up "
-                "again unless you are asked to.</turn-note>"
+            note = (
+                "The program stopped in the middle of the request above; the user did not stop it. Work on it ended "
+                f"there. {_AGAIN}"
             )
+        case "error":
+            why = event.failure.message if event.failure is not None else "of an unknown kind"
+            note = f"The request above ended with an error before it was finished: {why}. {_AGAIN}"
         case "max_tokens":
-            return "<turn-note>The answer above was cut off at the output limit.</turn-note>"
+            note = "The answer above was cut off at the output limit."
         case "max_requests":
-            return "<turn-note>The request above was stopped at the limit of model requests in one turn.</turn-note>"
+            note = "The request above was stopped at the limit of model requests in one turn."
         case "refused":
-            return "<turn-note>The request above was refused.</turn-note>"
+            note = "The request above was refused."
         case _:
             assert_never(event.reason)
+    return Text(text=f"<turn-note>{note}</turn-note>")

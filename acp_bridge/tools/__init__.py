@@ -1,1 +1,42 @@
-"""To be written."""
+"""What a model may do: the tools, how their paths are judged, how commands are run so that none is left behind.
+
+Owns the Tool, Files and Commands ports and the built-in tools. Knows no model and no client's protocol.
+"""
+
+from .edit_file import EditFile
+from .files import Files, LocalFiles
+from .guard import Commands, Ended, GuardedCommands
+from .permission import MODES, Mode, PermissionOption, Permit, Question
+from .pipeline import Pipeline, Watcher, parsed_arguments
+from .read_file import ReadFile
+from .run_command import RunCommand
+from .tool import Access, Call, Drawing, Tool, ToolOutput, ToolSpec, Workspace
+
+__all__ = [
+    "MODES",
+    "Access",
+    "Call",
+    "Commands",
+    "Drawing",
+    "Ended",
+    "Files",
+    "GuardedCommands",
+    "LocalFiles",
+    "Mode",
+    "PermissionOption",
+    "Permit",
+    "Pipeline",
+    "Question",
+    "Tool",
+    "ToolOutput",
+    "ToolSpec",
+    "Watcher",
+    "Workspace",
+    "builtin_tools",
+    "parsed_arguments",
+]
+
+
+def builtin_tools() -> tuple[Tool, ...]:
+    """Return the tools that work on files and run commands, in the order in which models are offered them."""
+    return (ReadFile(), EditFile(), RunCommand())

@@ -1,0 +1,322 @@
+"""One session's agent: takes jobs, runs their turns one after another, can be cancelled and brought to quiet.
+
+Owns the inbox and the turn under way. Knows neither the protocol nor a file. It runs in a task of its own, shielded
+from its surroundings: only `cancel` and `stop` reach it, so that the loop itself writes how a turn ended.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import anyio
+
+from acp_bridge.content import Failure, PromptBlock, Text
+from acp_bridge.effects import Cancellation
+from acp_bridge.errors import BarrierFailed, StoreError
+from acp_bridge.session import (
+    InputDropped,
+    InputQueued,
+    Journal,
+    PermissionRevoked,
+    Policy,
+    SessionConfigured,
+    SessionTitled,
+    closers,
+)
+from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Workspace
+
+from .frontend import Frontend
+from .inbox import Inbox, Job, Outcome
+from .loop import Setting, Turn
+from .options import Options
+from .prompt import system_prompt
+from .runtime import Models
+from .turn import Phase
+
+logger = logging.getLogger(__name__)
+
+CancelCause: TypeAlias = str
+"""`client` (the user's editor asked), `shutdown`, or `storage` (a write failed)."""
+
+_BREADTH: Mapping[str, int] = {"plan": 0, "ask": 1, "edit": 2, "full": 3}
+_TITLE_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What an agent is made of.
+
+    Attributes:
+        route, mode: in force until the session's own configuration says otherwise.
+        tools: by name; the owner may add to it (an MCP server's), the next request offers them.
+        instructions: the project's notes for agents, as text.
+    """
+
+    policy: Policy
+    models: Models
+    options: Options
+    tools: Mapping[str, Tool]
+    workspace: Workspace
+    files: Files
+    commands: Commands
+    route: str
+    mode: Mode
+    instructions: str = ""
+    system: str = ""
+
+
+class Agent:
+    """Runs a session's jobs."""
+
+    def __init__(self, journal: Journal, parts: Parts, frontend: Frontend) -> None:
+        self.journal = journal
+        self._parts = parts
+        self._frontend = frontend
+        self._inbox = Inbox()
+        self._turn: Turn | None = None
+        self._stopping: str | None = None
+        self._idle = anyio.CancelScope()
+        self._quiet = anyio.Event()
+        self._mode_until_saved: Mode | None = None
+        self._narrowed_to: Mode | None = None
+        journal.on_failure(self._storage_failed)
+
+    # --- what is true now ---
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is under way or waits."""
+        return self._turn is not None or len(self._inbox) > 0
+
+    @property
+    def phase(self) -> Phase:
+        """Where the turn under way stands."""
+        return self._turn.phase if self._turn is not None else Phase.IDLE
+
+    @property
+    def mode(self) -> Mode:
+        """The mode in force: what narrows applies at once, what widens only once it is saved."""
+        if self._mode_until_saved is not None:
+            return self._mode_until_saved
+        if self._narrowed_to is not None:
+            return self._narrowed_to
+        return self._chosen_mode()
+
+    @property
+    def route(self) -> str:
+        """The model route in force."""
+        return self.journal.log.state.config.get("model", self._parts.route)
+
+    def _chosen_mode(self) -> Mode:
+        chosen = self.journal.log.state.config.get("mode", self._parts.mode)
+        return cast("Mode", chosen) if chosen in MODES else "ask"
+
+    # --- jobs ---
+
+    def submit(self, content: tuple[PromptBlock, ...]) -> Job:
+        """Log and queue a prompt; synchronous, so that it is in order with what was read before and after it."""
+        input_id = f"input_{self.journal.last_seq + 1}"
+        job = Job(input_id=input_id, content=content)
+        self.journal.append(InputQueued(id=input_id, content=content, source=job.source))
+        self._put(job)
+        return job
+
+    def continuable(self) -> int | None:
+        """Return the turn that can be gone on with: the last one, if the program's end cut it short, at most once."""
+        state = self.journal.log.state
+        last = state.last_end
+        if last is None or state.turn is not None or last.turn in state.continued:
+            return None
+        cut = last.reason == "interrupted" or (last.reason == "cancelled" and last.by == "shutdown")
+        return last.turn if cut else None
+
+    def submit_continuation(self) -> Job | None:
+        """Queue going on with the interrupted turn, without inventing a message; None if there is none."""
+        turn = self.continuable()
+        if turn is None or self.busy:
+            return None
+        job = Job(continues=turn)
+        self._put(job)
+        return job
+
+    def _put(self, job: Job) -> None:
+        if self._stopping is not None:
+            self._drop(job)
+        else:
+            self._inbox.put(job)
+
+    async def settled(self, job: Job) -> Outcome:
+        """Wait for a job's outcome, once it is on disk."""
+        outcome = await job.wait()
+        try:
+            await self._parts.policy.answer(self.journal)  # costs nothing after a turn; a dropped input has no turn
+        except BarrierFailed as exc:
+            if outcome.failure is None:
+                return Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
+        return outcome
+
+    def cancel(self, cause: CancelCause) -> None:
+        """Stop the turn under way and drop what waits. Idle, it does nothing."""
+        for job in self._inbox.drain():
+            self._drop(job)
+        if self._turn is not None:
+            self._turn.cancellation.cancel(cause)
+
+    def cancel_job(self, job: Job, cause: CancelCause) -> None:
+        """Stop one job, wherever it is; the others go on."""
+        if self._inbox.remove(job):
+            self._drop(job)
+        elif self._turn is not None and self._turn.job is job:
+            self._turn.cancellation.cancel(cause)
+
+    def _drop(self, job: Job) -> None:
+        if job.input_id:
+            self.journal.append(InputDropped(id=job.input_id, reason="cancelled"))
+        job.finish(Outcome(reason="cancelled"))
+
+    def _storage_failed(self, _failure: StoreError) -> None:
+        if self._turn is not None:
+            self._turn.cancellation.cancel("storage")
+
+    # --- configuration ---
+
+    async def configure(self, key: str, value: object) -> None:
+        """Set a config option, durably.
+
+        Raises:
+            BarrierFailed: it could not be saved; the earlier value is in force again, unless the new one narrows.
+        """
+        before, mode_before = self.journal.log.state.config, self.mode
+        if key == "mode":
+            self._narrowed_to = None
+            if _BREADTH[str(value)] > _BREADTH[mode_before]:
+                self._mode_until_saved = mode_before
+        self.journal.append(SessionConfigured(values={**before, key: value}))
+        try:
+            await self._parts.policy.answer(self.journal)
+        except BarrierFailed:
+            self.journal.append(SessionConfigured(values=before))
+            if key == "mode" and _BREADTH[str(value)] <= _BREADTH[mode_before]:
+                self._narrowed_to = cast("Mode", value)
+            raise
+        finally:
+            self._mode_until_saved = None
+
+    async def revoke(self, grant_id: str) -> None:
+        """Take a lasting grant back; it is gone at once, saved or not.
+
+        Raises:
+            BarrierFailed: the revocation could not be saved; after a crash the grant may be there again.
+        """
+        self.journal.append(PermissionRevoked(grant_id=grant_id))
+        await self._parts.policy.answer(self.journal)
+
+    # --- life ---
+
+    async def run(self) -> None:
+        """Work until `stop`; returns once the last turn is closed and what could be saved is saved."""
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.journal.run)
+                await self._work()
+                await self._save_the_rest()
+                tasks.cancel_scope.cancel()
+        self._quiet.set()
+
+    def stop(self, cause: CancelCause) -> None:
+        """Take no more jobs, cancel what runs, and let `run` come to its end. Synchronous; twice does nothing more."""
+        if self._stopping is None:
+            self._stopping = cause
+            self.cancel(cause)
+            self._idle.cancel()
+
+    async def quiet(self) -> None:
+        """Wait until `run` has come to its end."""
+        await self._quiet.wait()
+
+    async def _work(self) -> None:
+        while self._stopping is None:
+            job: Job | None = None
+            with anyio.CancelScope() as self._idle:
+                job = await self._inbox.take()
+            if job is not None:
+                await self._run(job)
+
+    async def _save_the_rest(self) -> None:
+        try:
+            await self.journal.flush(self.journal.last_seq)
+        except StoreError as exc:
+            logger.warning("session %s ends unsaved: %s", self.journal.session_id, exc)
+
+    async def _run(self, job: Job) -> None:
+        cancellation = Cancellation()
+        self._turn = self._made_turn(job, cancellation)
+        if self._stopping is not None:
+            cancellation.cancel(self._stopping)
+        try:
+            await self._heal()
+            self._entitle(job)
+            outcome = await self._turn.run()
+        except Exception:
+            logger.exception("the turn of session %s failed", self.journal.session_id)
+            outcome = Outcome(reason="error", failure=Failure(kind="internal", message="the agent failed inside"))
+            self._close_by_force(outcome)
+        finally:
+            self._turn = None
+        job.finish(outcome)
+
+    async def _heal(self) -> None:
+        """Try to save a log that a failed write has poisoned; else the turn fails at its own first barrier."""
+        try:
+            await self.journal.salvage()
+        except StoreError as exc:
+            logger.warning("session %s is still unsaved: %s", self.journal.session_id, exc)
+
+    def _entitle(self, job: Job) -> None:
+        if self.journal.log.state.title:
+            return
+        words = " ".join(block.text for block in job.content if isinstance(block, Text)).split()
+        title = " ".join(words)
+        if title:
+            cut = title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1].rstrip() + "…"
+            self.journal.append(SessionTitled(title=cut))
+
+    def _close_by_force(self, outcome: Outcome) -> None:
+        """Close what a defect left open, so that the session goes on."""
+        for event in closers(self.journal.log, reason="error", failure=outcome.failure):
+            if not isinstance(event, InputDropped):  # those are in the inbox, and will run
+                self.journal.append(event, synthetic=True)
+
+    def _made_turn(self, job: Job, cancellation: Cancellation) -> Turn:
+        parts = self._parts
+        return Turn(
+            job=job,
+            journal=self.journal,
+            policy=parts.policy,
+            models=parts.models,
+            frontend=self._frontend,
+            setting_now=self._setting,
+            options=parts.options,
+            cancellation=cancellation,
+            pipeline=Pipeline(
+                journal=self.journal,
+                policy=parts.policy,
+                tools=parts.tools,
+                mode=lambda: self.mode,
+                workspace=parts.workspace,
+                files=parts.files,
+                commands=parts.commands,
+                watcher=self._frontend,
+                cancellation=cancellation,
+            ),
+        )
+
+    def _setting(self) -> Setting:
+        parts = self._parts
+        return Setting(
+            route=self.route,
+            system=system_prompt(parts.workspace, self.mode, instructions=parts.instructions, base=parts.system),
+            tools=dict(parts.tools),
+            options={},
+        )

@@ -1,0 +1,279 @@
+"""One turn: ask the model, run what it asks for, until it is done.
+
+Owns the order of the turn's events and barriers. Knows neither the protocol nor a provider nor a file.
+Only waits are cancelled, each in a scope of its own; what is logged is logged whole.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from acp_bridge.content import Failure, JsonObject
+from acp_bridge.effects import Cancellation
+from acp_bridge.errors import BarrierFailed, BridgeError
+from acp_bridge.llm import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta
+from acp_bridge.session import (
+    AssistantMessage,
+    Journal,
+    Policy,
+    RequestFailed,
+    RequestHeader,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+    UserMessage,
+)
+from acp_bridge.tools import Pipeline, Tool
+
+from .answer import Answer
+from .frontend import Frontend
+from .inbox import Job, Outcome
+from .options import Options
+from .runtime import Models
+from .turn import Phase, Sign, advance
+
+_BREATH = 64
+"""Deltas that are taken before other tasks get their turn; a model that never waits would starve them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """All of a request that is not the transcript, as it is now."""
+
+    route: str
+    system: str
+    tools: Mapping[str, Tool]
+    options: JsonObject
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """Runs one job to its `turn/end`.
+
+    Attributes:
+        setting_now: asked before each request, since options may change while a turn runs.
+        phase: where it stands.
+        cancellation: cuts it short; its first cause becomes the turn's reason.
+    """
+
+    job: Job
+    journal: Journal
+    policy: Policy
+    models: Models
+    frontend: Frontend
+    setting_now: Callable[[], Setting]
+    pipeline: Pipeline
+    options: Options
+    cancellation: Cancellation
+    phase: Phase = Phase.IDLE
+    _number: int = field(default=0, init=False)
+    _setting: Setting = field(init=False)
+
+    async def run(self) -> Outcome:
+        """Run the turn; returns once it is closed and through its barrier."""
+        job = self.job
+        self._number = self.journal.log.state.turns + 1
+        self._move(Sign.BEGAN)
+        self.journal.append(TurnStarted(turn=self._number, continues=job.continues))
+        if job.continues is None:
+            self.journal.append(UserMessage(id=job.input_id, content=job.content, source=job.source))
+        outcome = await self._steps()
+        self.journal.append(
+            TurnEnded(
+                turn=self._number,
+                reason=outcome.reason,
+                by=self.cancellation.cause if outcome.reason == "cancelled" else None,
+                failure=outcome.failure,
+            )
+        )
+        self._move(Sign.ENDED)
+        try:
+            await self.policy.turn(self.journal)  # outside every scope: a settled fact is waited for
+        except BarrierFailed as exc:
+            outcome = Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
+        self._move(Sign.CLOSED)
+        return outcome
+
+    def _move(self, sign: Sign) -> None:
+        self.phase = advance(self.phase, sign)
+
+    async def _steps(self) -> Outcome:
+        for step in range(1, self.options.max_requests + 1):
+            self.journal.append(StepStarted(turn=self._number, step=step))
+            outcome = await self._step(step)
+            self.journal.append(StepEnded(turn=self._number, step=step))
+            if outcome is not None:
+                return outcome
+            self._move(Sign.SETTLED)
+        return Outcome(reason="max_requests")
+
+    async def _step(self, step: int) -> Outcome | None:
+        """Ask once, with retries, and run what was asked for; None if the turn goes on."""
+        answered = await self._asked(step)
+        if isinstance(answered, Outcome):
+            return answered
+        self._move(Sign.ANSWERED)
+        requests = tuple(self.journal.log.state.requests.values())
+        failure = await self.pipeline.run(self._number, step, requests)
+        if failure is not None:
+            return Outcome(reason="error", failure=failure)
+        if (stopped := self._stopped()) is not None:
+            return stopped
+        match answered.cause:
+            case "length":
+                return Outcome(reason="max_tokens")
+            case "refusal":
+                return Outcome(reason="refused")
+            case "end" | "tools":
+                return None if requests else Outcome(reason="completed")
+
+    def _stopped(self) -> Outcome | None:
+        """Return how the turn ends by now if something stopped it."""
+        match self.cancellation.cause:
+            case None:
+                return None
+            case "storage":
+                failure = self.journal.failure
+                message = str(failure) if failure is not None else "the session could not be saved"
+                return Outcome(reason="error", failure=Failure(kind="not_saved", message=message))
+            case _:
+                return Outcome(reason="cancelled")
+
+    async def _asked(self, step: int) -> Finished | Outcome:
+        """Return the answer's last delta once the answer is logged, or how the turn ends."""
+        self._setting = self.setting_now()
+        self._log_header()
+        for attempt in range(1, self.options.max_attempts + 1):
+            if (blocked := await self._barred()) is not None:
+                return blocked
+            self._move(Sign.SENT)
+            message_id = f"msg_{self._number}_{step}" + (f"_{attempt}" if attempt > 1 else "")
+            ended = await self._streamed(step, message_id)
+            if isinstance(ended, Finished | Outcome):
+                return ended
+            wait_s = self._wait_before_next(ended, attempt)
+            self.journal.append(
+                RequestFailed(
+                    turn=self._number,
+                    step=step,
+                    attempt=attempt,
+                    message_id=message_id,
+                    failure=ended.failure,
+                    retry_after_s=wait_s,
+                )
+            )
+            if wait_s is None:
+                return Outcome(reason="error", failure=ended.failure)
+            self._move(Sign.FAILED)
+            with self.cancellation.scope():
+                await anyio.sleep(wait_s)
+            if (stopped := self._stopped()) is not None:
+                return stopped
+            self._move(Sign.RETRIED)
+        raise AssertionError("the last attempt has no wait before a next one")
+
+    def _wait_before_next(self, failed: Failed, attempt: int) -> float | None:
+        """Return how many seconds to wait before the next attempt, None if there is none."""
+        if not failed.retryable or attempt >= self.options.max_attempts:
+            return None
+        if failed.retry_after_s is not None:
+            return failed.retry_after_s if failed.retry_after_s <= self.options.max_retry_wait_s else None
+        return min(self.options.retry_wait_s * 2 ** (attempt - 1), self.options.max_retry_wait_s)
+
+    def _log_header(self) -> None:
+        last, setting = self.journal.log.state.header, self._setting
+        header = RequestHeader(
+            route=setting.route,
+            options=setting.options,
+            system=setting.system,
+            tools=tuple(
+                {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
+                for tool in setting.tools.values()
+            ),
+            reason="initial" if last is None else "change",
+        )
+        if last is None or (last.route, last.options, last.system, last.tools) != (
+            header.route,
+            header.options,
+            header.system,
+            header.tools,
+        ):
+            self.journal.append(header)
+
+    async def _barred(self) -> Outcome | None:
+        """Pass the request barrier; return how the turn ends if no request may be sent."""
+        try:
+            with self.cancellation.scope():
+                await self.policy.request(self.journal)
+        except BarrierFailed as exc:
+            return Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
+        return self._stopped()  # looked at again after the wait
+
+    async def _streamed(self, step: int, message_id: str) -> Finished | Failed | Outcome:
+        """Send the request; log the answer if it arrived whole or was cut short by us."""
+        answer = Answer(self._number, step)
+        received: list[Finished | Failed] = []
+        try:
+            with self.cancellation.scope():
+                model = await self.models.opened(self._setting.route)
+                received.append(await self._received(model, answer, step, message_id))
+        except BridgeError as exc:
+            return Failed(Failure(kind="unavailable", message=str(exc)), retryable=False)
+        if not received:
+            return self._cut_short(answer, step, message_id)
+        [last] = received
+        if isinstance(last, Failed):
+            return last
+        if answer.empty and last.cause not in ("length", "refusal"):
+            return Failed(Failure(kind="empty", message="the model's answer was empty"), retryable=True)
+        self._commit(answer, step, message_id, last)
+        return last
+
+    async def _received(self, model: Model, answer: Answer, step: int, message_id: str) -> Finished | Failed:
+        taken = 0
+        async with aclosing(self._deltas(model)) as deltas:
+            async for delta in deltas:
+                match delta:
+                    case Finished() | Failed():
+                        return delta
+                    case TextDelta():
+                        self.journal.stream(self._number, step, message_id, "text", delta.text)
+                    case ThoughtDelta() if delta.text:
+                        self.journal.stream(self._number, step, message_id, "thought", delta.text)
+                    case _:
+                        pass
+                answer.take(delta)
+                taken += 1
+                if self.frontend.congested:
+                    await self.frontend.ready()
+                elif taken % _BREATH == 0:
+                    await checkpoint()
+        return Failed(Failure(kind="broken_stream", message="the model's answer broke off"), retryable=True)
+
+    def _deltas(self, model: Model) -> AsyncGenerator[Delta, None]:
+        return model.stream(self.journal.log.request())
+
+    def _cut_short(self, answer: Answer, step: int, message_id: str) -> Outcome:
+        if spoken := answer.spoken():
+            self.journal.append(
+                AssistantMessage(turn=self._number, step=step, id=message_id, content=spoken, interrupted=True)
+            )
+        stopped = self._stopped()
+        return stopped if stopped is not None else Outcome(reason="cancelled")
+
+    def _commit(self, answer: Answer, step: int, message_id: str, last: Finished) -> None:
+        if last.cause in ("length", "refusal"):  # its last tool request may be cut off, so none is made
+            content = answer.spoken()
+        else:
+            content = answer.content(self._setting.tools, self.pipeline.workspace)
+        self.journal.append(
+            AssistantMessage(turn=self._number, step=step, id=message_id, content=content, usage=last.usage)
+        )
+        if last.usage is not None:
+            size = self.models.window(self._setting.route)
+            self.journal.append(UsageReported(used=last.usage.context_tokens, size=size))

@@ -1,0 +1,303 @@
+"""The one way from a tool request to its result: validate → permit → log the call → barrier → body → bound.
+
+Owns that every request gets exactly one result, and that nothing slips between the tool barrier and the body.
+Knows neither a model nor a client. Logging is never cancelled: only the waits inside are.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import anyio
+import orjson
+
+from acp_bridge.content import Failure, JsonObject, Text, ToolRequest, mended, mended_text
+from acp_bridge.effects import Cancellation
+from acp_bridge.errors import BarrierFailed, ToolError
+from acp_bridge.session import (
+    Journal,
+    PermissionAsked,
+    PermissionDecided,
+    Policy,
+    ResultCode,
+    ToolCalled,
+    ToolResult,
+)
+
+from .files import Files
+from .guard import Commands
+from .permission import Mode, PermissionOption, Permit, Question, decide, denial, options_for
+from .tool import Access, Call, Drawing, Tool, ToolOutput, Workspace
+
+logger = logging.getLogger(__name__)
+
+MAX_PARALLEL = 10
+"""Calls marked parallel that run side by side."""
+
+MAX_RESULT_CHARS = 100_000
+"""What a model is given of one result; a tool that expects more bounds itself with better words."""
+
+
+class Watcher(Permit, Protocol):
+    """Who is asked for permission and shown passing output."""
+
+    def progress(self, call_id: str, output: str) -> None:
+        """The output of a running call is `output` so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Runs the tool requests of one answer. A value: it holds nothing from one call to the next.
+
+    Attributes:
+        tools: by name, those that the model was offered.
+        mode: asked at each call, since it may be narrowed while a turn runs.
+        cancellation: cut short by its first cause; a started body is awaited.
+    """
+
+    journal: Journal
+    policy: Policy
+    tools: Mapping[str, Tool]
+    mode: Callable[[], Mode]
+    workspace: Workspace
+    files: Files
+    commands: Commands
+    watcher: Watcher
+    cancellation: Cancellation
+
+    async def run(self, turn: int, step: int, requests: Sequence[ToolRequest]) -> Failure | None:
+        """Give every request its result; return why the turn must end in error, if it must."""
+        failures: list[Failure] = []
+        for group in self._groups(requests):
+            if self.cancellation.cause is not None or failures:
+                for request in group:
+                    self._settle(turn, step, request, _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN))
+                continue
+            async with anyio.create_task_group() as tasks:
+                for request in group:
+                    tasks.start_soon(self._one, turn, step, request, failures)
+        return failures[0] if failures else None
+
+    def _groups(self, requests: Sequence[ToolRequest]) -> Iterator[list[ToolRequest]]:
+        """Yield runs of parallel calls, ten at most, and every other call alone, in the model's order."""
+        group: list[ToolRequest] = []
+        for request in requests:
+            tool = self.tools.get(request.name)
+            if group and (tool is None or not tool.spec.parallel or len(group) == MAX_PARALLEL):
+                yield group
+                group = []
+            if tool is None or not tool.spec.parallel:
+                yield [request]
+            else:
+                group.append(request)
+        if group:
+            yield group
+
+    async def _one(self, turn: int, step: int, request: ToolRequest, failures: list[Failure]) -> None:
+        checked = self._validated(request)
+        if isinstance(checked, ToolOutput):
+            self._settle(turn, step, request, checked)
+            return
+        tool, arguments, access = checked
+        refusal = await self._refused(tool, request, arguments, access)
+        if refusal is not None:
+            self._settle(turn, step, request, refusal)
+            return
+        self.journal.append(
+            ToolCalled(
+                turn=turn,
+                step=step,
+                call_id=request.call_id,
+                name=request.name,
+                arguments=arguments,
+                effect=tool.spec.effect,
+            )
+        )
+        self._settle(turn, step, request, await self._dispatched(tool, request, arguments, failures))
+
+    def _validated(self, request: ToolRequest) -> tuple[Tool, JsonObject, Access] | ToolOutput:
+        tool = self.tools.get(request.name)
+        if tool is None:
+            known = ", ".join(sorted(self.tools))
+            return _refusal("UNKNOWN_TOOL", f"There is no tool {request.name!r}. The tools are: {known}.")
+        try:
+            arguments = mended(tool.check(parsed_arguments(request.arguments)))
+            return tool, arguments, tool.access(arguments, self.workspace)
+        except ToolError as exc:
+            return _refusal("INVALID_ARGUMENTS" if exc.code == "FAILED" else exc.code, str(exc))
+        except Exception:
+            logger.exception("tool %s failed on the arguments of %s", request.name, request.call_id)
+            return _refusal("INVALID_ARGUMENTS", f"The arguments of {request.name} could not be read.")
+
+    async def _refused(
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access
+    ) -> ToolOutput | None:
+        """Return the result of a call that may not run, None for one that may."""
+        grants = self.journal.log.state.grants.values()
+        mode = self.mode()
+        match decide(mode, access, tool=tool.spec.name, grants=grants):
+            case "allow":
+                return None
+            case "deny":
+                return _refusal("DENIED", denial(mode, "mode"))
+            case "ask":
+                return await self._asked(request, arguments, access)
+
+    async def _asked(self, request: ToolRequest, arguments: JsonObject, access: Access) -> ToolOutput | None:
+        options = options_for(access)
+        self.journal.append(PermissionAsked(call_id=request.call_id, options=tuple(_plain(options))))
+        drawing = Drawing(title=request.title, kind=request.kind, locations=request.locations)
+        chosen: str | None = None
+        with self.cancellation.scope() as scope:
+            chosen = await self.watcher.ask(
+                Question(call_id=request.call_id, drawing=drawing, arguments=arguments, options=options)
+            )
+        if scope.cancelled_caught or self.cancellation.cause is not None:  # an answer after the cancel is void
+            self.journal.append(PermissionDecided(call_id=request.call_id, outcome="cancelled"))
+            return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
+        option = next((option for option in options if option.option_id == chosen), None)
+        if option is None or option.kind not in ("allow_once", "allow_always"):
+            self.journal.append(
+                PermissionDecided(call_id=request.call_id, outcome="denied", option_id=mended_text(chosen or ""))
+            )
+            return _refusal("DENIED", denial(self.mode(), "nobody" if option is None else "person"))
+        grant = None
+        if option.kind == "allow_always":
+            grant = {"id": f"grant_{request.call_id}", "tool": request.name, "scope": access.scope}
+        self.journal.append(
+            PermissionDecided(call_id=request.call_id, outcome="allowed", option_id=option.option_id, grant=grant)
+        )
+        return None
+
+    async def _dispatched(
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, failures: list[Failure]
+    ) -> ToolOutput:
+        """Pass the tool barrier and run the body; nothing stands between the two."""
+        call = _Progress(self, request.call_id)
+        output: ToolOutput | None = None
+        started = False
+        try:
+            with self.cancellation.scope():
+                await self.policy.tool(self.journal)
+                if self.cancellation.cause is None:  # a cancel that came with the barrier's passing
+                    started = True
+                    output = await tool.run(arguments, call.made())
+        except BarrierFailed as exc:
+            failures.append(Failure(kind="not_saved", message=str(exc)))
+            return _refusal("NOT_SAVED", f"It was not run: the session could not be saved. {exc}")
+        except ToolError as exc:
+            return _refusal(exc.code, str(exc))
+        except Exception:
+            logger.exception("tool %s failed in call %s", request.name, request.call_id)
+            return _refusal("FAILED", f"{request.name} failed inside; nothing more is known. Try another way.")
+        if output is not None:
+            return output
+        if not started:
+            return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
+        so_far = f" Its output until then:\n{call.output}" if call.output else ""
+        return _refusal("ABORTED", f"It was stopped after it had begun; it may have been done in part.{so_far}")
+
+    def _settle(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
+        bounded = _bounded(output)
+        self.journal.append(
+            ToolResult(
+                turn=turn,
+                step=step,
+                call_id=request.call_id,
+                content=bounded.content,
+                is_error=bounded.is_error,
+                code=bounded.code,
+                shown=bounded.shown,
+                digests=dict(bounded.digests) or None,
+            )
+        )
+
+
+_NEVER_RAN = "It was not run: the turn was stopped before it began."
+
+
+class _Progress:
+    """The output so far of one running call."""
+
+    def __init__(self, pipeline: Pipeline, call_id: str) -> None:
+        self._pipeline = pipeline
+        self._call_id = call_id
+        self.output = ""
+
+    def made(self) -> Call:
+        pipeline = self._pipeline
+        return Call(
+            call_id=self._call_id,
+            workspace=pipeline.workspace,
+            files=pipeline.files,
+            commands=pipeline.commands,
+            seen=pipeline.journal.log.state.digests,
+            progress=self._tell,
+        )
+
+    def _tell(self, output: str) -> None:
+        self.output = output
+        self._pipeline.watcher.progress(self._call_id, output)
+
+
+def parsed_arguments(text: str) -> JsonObject:
+    """Return a model's argument text as an object; empty text is an empty object.
+
+    Raises:
+        ToolError: it is no JSON object.
+    """
+    if not text.strip():
+        return {}
+    try:
+        parsed = orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        raise ToolError(f"The arguments are not valid JSON: {exc}.", code="INVALID_ARGUMENTS") from exc
+    if not isinstance(parsed, dict):
+        raise ToolError("The arguments must be a JSON object.", code="INVALID_ARGUMENTS")
+    return parsed  # pyright: ignore[reportUnknownVariableType]
+
+
+def _refusal(code: str, text: str) -> ToolOutput:
+    return ToolOutput(content=(Text(text=text),), is_error=True, code=_code(code))
+
+
+def _code(code: str) -> ResultCode:
+    match code:
+        case "DENIED" | "INVALID_ARGUMENTS" | "UNKNOWN_TOOL" | "ABORTED_BEFORE_DISPATCH" | "ABORTED" | "TIMED_OUT":
+            return code
+        case "NOT_SAVED":
+            return code
+        case _:
+            return "FAILED"
+
+
+def _plain(options: Iterable[PermissionOption]) -> Iterator[JsonObject]:
+    for option in options:
+        yield {"optionId": option.option_id, "name": option.name, "kind": option.kind}
+
+
+def _bounded(output: ToolOutput) -> ToolOutput:
+    """Return the output as it can be stored and read: mended, and its text cut in the middle beyond the limit."""
+    content = tuple(
+        Text(text=_cut(mended_text(block.text))) if isinstance(block, Text) else block for block in output.content
+    )
+    shown = tuple(
+        replace(block, text=_cut(mended_text(block.text)))
+        if isinstance(block, Text)
+        else replace(
+            block,
+            old_text=None if block.old_text is None else mended_text(block.old_text),
+            new_text=mended_text(block.new_text),
+        )
+        for block in output.shown
+    )
+    return replace(output, content=content, shown=shown)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_RESULT_CHARS:
+        return text
+    half = MAX_RESULT_CHARS // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
