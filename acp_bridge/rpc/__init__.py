@@ -14,7 +14,7 @@ Decision: threads and blocking calls, not the event loop's streams. They work on
 nothing at exit.
 
 Decision: an object that has no method, no result and no error is answered with id null, even if it has an id. It may be
-a malformed answer, and then the id is one of ours: sent back it could hit another request of the other side. A malformed
+a malformed answer, and then the id is one of ours: sent back it could hit a request of the other side. A malformed
 call is answered with its id.
 
 Decision: a transport is asked for bytes, not for messages, so that what goes through memory is decoded as strictly as

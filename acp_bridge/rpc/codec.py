@@ -186,4 +186,4 @@ def _is_too_deep(document: Any) -> bool:
 
 
 def _children(container: Any) -> Iterable[Any]:
-    return container.values() if type(container) is dict else container
+    return cast("dict[str, Any]", container).values() if type(container) is dict else container
