@@ -1,10 +1,34 @@
-"""The Files port and its local form: text files, read and written without following a last link.
+"""The Files port and its local form: text files, read and written without following a link.
 
 Owns how a checked path is opened, bounded and replaced. Knows no roots: who may touch what is decided before.
 """
 
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
+
+import anyio.to_thread
+
+from acp_bridge.errors import ToolError
+
+MAX_BYTES = 10 * 1024 * 1024
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO or a device must not block
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WORDS = {
+    errno.ENOENT: "does not exist",
+    errno.ELOOP: "has a symbolic link in it that was not there when the path was checked",
+    errno.ENOTDIR: "lies below something that is no folder, or below a link made since the path was checked",
+    errno.EACCES: "may not be opened: permission denied",
+    errno.ENAMETOOLONG: "has a name that is too long",
+}
 
 
 class Files(Protocol):
@@ -25,3 +49,152 @@ class Files(Protocol):
             ToolError: it could not be written; the old content is as it was.
         """
         ...
+
+
+class LocalFiles:
+    """Text on the disk. Line ends and a byte order mark are part of the text."""
+
+    async def read_text(self, path: Path) -> str:
+        """Return the whole text, opened part by part from `/`, so that no link put there meanwhile is followed."""
+        return await anyio.to_thread.run_sync(_read, path)
+
+    async def write_text(self, path: Path, text: str) -> None:
+        """Write beside the file, sync, and rename over it in the folder that is held open."""
+        await anyio.to_thread.run_sync(_write, path, text)
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 in hex of a file with this text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(path: Path) -> str:
+    try:
+        with _folder(path.parent) as folder:
+            fd = os.open(path.name or ".", _READ, dir_fd=folder)
+            with open(fd, "rb", buffering=0) as file:
+                data = _content(file.fileno(), path)
+    except OSError as exc:
+        raise _refusal(path, exc) from exc
+    return _decoded(data, path)
+
+
+def _content(fd: int, path: Path) -> bytes:
+    facts = os.fstat(fd)
+    if stat.S_ISDIR(facts.st_mode):
+        raise ToolError(f"{str(path)!r} is a folder; use list_files")
+    if not stat.S_ISREG(facts.st_mode):
+        raise ToolError(f"{str(path)!r} is no regular file")
+    parts: list[bytes] = []
+    size = facts.st_size
+    while size <= MAX_BYTES and (part := os.read(fd, 1 << 20)):
+        parts.append(part)
+        size = sum(map(len, parts))  # what it has, not what it says: files below /proc say 0
+    if size > MAX_BYTES:
+        raise ToolError(
+            f"{str(path)!r} is larger than {MAX_BYTES >> 20} MiB; look into it with search_files or run_command"
+        )
+    return b"".join(parts)
+
+
+def _decoded(data: bytes, path: Path) -> str:
+    if (nul := data.find(b"\0")) >= 0:
+        raise ToolError(f"{str(path)!r} is no text file: it has a NUL at byte {nul}")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        raise ToolError(f"{str(path)!r} is not UTF-8 text: {exc.reason} at byte {exc.start}") from exc
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as exc:
+        raise ToolError(f"the text for {str(path)!r} has half a character (a lone surrogate) at {exc.start}") from exc
+    try:
+        with _folder(path.parent, make=True) as folder:
+            _replace(folder, path, data)
+    except OSError as exc:
+        raise _refusal(path, exc) from exc
+
+
+def _replace(folder: int, path: Path, data: bytes) -> None:
+    old = _replaceable(folder, path)
+    draft = f".{path.name[:40]}.{secrets.token_hex(4)}.tmp"
+    fd = os.open(draft, _NEW, 0o600 if old else 0o666, dir_fd=folder)
+    try:
+        with open(fd, "wb", buffering=0) as file:
+            if old:
+                _dress(fd, old)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fsync(file.fileno())  # else a power cut could leave the new name with nothing in it
+        os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+    _sync_folder(folder)
+
+
+def _replaceable(folder: int, path: Path) -> os.stat_result | None:
+    try:
+        old = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(old.st_mode):
+        raise ToolError(f"{str(path)!r} is a folder")
+    if not stat.S_ISREG(old.st_mode):
+        raise ToolError(f"{str(path)!r} is no regular file; it was left as it is")
+    if not old.st_mode & 0o222:
+        raise ToolError(f"{str(path)!r} is read-only; it was left as it is")
+    return old
+
+
+def _dress(fd: int, old: os.stat_result) -> None:
+    """Give the new file the old one's owner and mode; the mode last, since a change of owner clears parts of it."""
+    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, old.st_uid, old.st_gid)
+    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+
+
+def _sync_folder(folder: int) -> None:
+    """Sync the rename, else a power cut may bring the old text back; not every file system can."""
+    with contextlib.suppress(OSError):
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@contextmanager
+def _folder(path: Path, *, make: bool = False) -> Generator[int]:
+    """Hold `path` open, entered part by part: it is resolved, so a link in it was made after the check."""
+    held = os.open(path.anchor, _FOLDER)
+    try:
+        for name in path.parts[1:]:
+            entered = _enter(held, name, make=make)
+            os.close(held)
+            held = entered
+        yield held
+    finally:
+        os.close(held)
+
+
+def _enter(folder: int, name: str, *, make: bool) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+        return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _refusal(path: Path, exc: OSError) -> ToolError:
+    words = _WORDS.get(exc.errno or 0) or f"could not be opened or written: {(exc.strerror or 'I/O error').lower()}"
+    return ToolError(f"{str(path)!r} {words}")

@@ -53,12 +53,14 @@ class Access:
         protected: a name that asks always (`.git`, this program's configuration and sessions).
         scope: what a lasting grant would cover, exactly, e.g. a normalised command with its folder; empty if the call
             can be granted once only.
+        paths: the resolved paths that were judged; the body gets them back as `Call.permitted`.
     """
 
     kind: AccessKind
     inside: bool = True
     protected: bool = False
     scope: str = ""
+    paths: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class Call:
     Attributes:
         seen: SHA-256 in hex by absolute path, of each file as this session last read or wrote it.
         progress: tells what the output is so far, as a whole; shown while the body runs and kept if it is stopped.
+        permitted: `Access.paths` as permission was given for; a path that leads elsewhere by now is refused.
     """
 
     call_id: str
@@ -91,6 +94,7 @@ class Call:
     commands: Commands
     seen: Mapping[str, str]
     progress: Callable[[str], None]
+    permitted: tuple[Path, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

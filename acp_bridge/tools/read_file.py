@@ -1,0 +1,102 @@
+"""`read_file`: a text file, or some lines of it, word for word.
+
+Decision: no line numbers in front of the lines. Models copy what they read into `old_text`, numbers and all; that
+the text is exactly the file's is worth more, and `search_files` gives numbers where they are wanted.
+"""
+
+from pydantic import Field
+
+from acp_bridge.content import JsonObject, Location, Text
+
+from .arguments import Arguments, checked, parsed
+from .drawing import title
+from .files import digest
+from .paths import accessed, lexical, permitted, resolved
+from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+
+MAX_LINES = 2000
+MAX_CHARACTERS = 100_000
+
+
+class _Arguments(Arguments):
+    path: str
+    offset: int | None = Field(default=None, ge=1)
+    limit: int | None = Field(default=None, ge=1)
+
+
+class ReadFile:
+    """Reads text. The whole file counts as seen, also when only a part was asked for: edits match whole text."""
+
+    spec = ToolSpec(
+        name="read_file",
+        description=(
+            "Read a UTF-8 text file. The text comes back exactly as it is in the file, without line numbers. "
+            f"At most {MAX_LINES} lines come back at once; a note at the end says when there is more."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "Relative to the session's folder, or absolute."},
+                "offset": {"type": "integer", "minimum": 1, "description": "First line to read, from 1."},
+                "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read."},
+            },
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+        effect="read",
+        kind="read",
+        parallel=True,
+    )
+
+    def check(self, arguments: JsonObject) -> JsonObject:
+        """Return the arguments with defaults filled in."""
+        return checked(_Arguments, arguments)
+
+    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
+        """Draw the path, and the line that it starts at."""
+        path, offset = arguments.get("path"), arguments.get("offset")
+        line = offset if type(offset) is int and offset >= 1 else None
+        place = (Location(path=lexical(path, workspace), line=line),) if isinstance(path, str) else ()
+        return Drawing(title=title("Read", path), kind="read", locations=place)
+
+    def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
+        """Read one file."""
+        return accessed("read", resolved(parsed(_Arguments, arguments).path, workspace))
+
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
+        """Return the lines, and a note if they are not all."""
+        asked = parsed(_Arguments, arguments)
+        path = permitted(asked.path, call)
+        text = await call.files.read_text(path)
+        part, note = _cut(text, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES))
+        content = tuple(Text(text=words) for words in (part, note) if words)
+        return ToolOutput(content=content, digests={str(path): digest(text)})
+
+
+def _cut(text: str, first: int, count: int) -> tuple[str, str]:
+    """Return the lines from `first` on, and what to tell the model beside them."""
+    lines = text.splitlines(keepends=True) if "\n" not in text else text.split("\n")
+    if "\n" in text:  # only \n ends a line: splitlines would also cut at form feeds and Unicode's separators
+        lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    total = len(lines)
+    if not total:
+        return "", "[the file is empty]"
+    if first > total:
+        return "", f"[the file has {total} lines; there is none from {first} on]"
+    kept: list[str] = []
+    room = MAX_CHARACTERS
+    for line in lines[first - 1 : first - 1 + count]:
+        if len(line) > room:
+            break
+        kept.append(line)
+        room -= len(line)
+    if not kept:
+        return lines[first - 1][:MAX_CHARACTERS], (
+            f"\n[line {first} of {total} is {len(lines[first - 1])} characters long and was cut]"
+        )
+    last = first + len(kept) - 1
+    if last - first + 1 == total:
+        return text, ""
+    more = f"; go on with offset={last + 1}" if last < total else ""
+    break_ = "" if kept[-1].endswith("\n") else "\n"
+    return "".join(kept), f"{break_}[lines {first} to {last} of {total}{more}]"

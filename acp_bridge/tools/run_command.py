@@ -1,0 +1,106 @@
+"""`run_command`: a shell command under guard."""
+
+from pydantic import Field
+
+from acp_bridge.content import JsonObject, Location, Text
+
+from .arguments import Arguments, checked, parsed
+from .drawing import title
+from .guard import Ended
+from .paths import accessed, lexical, permitted, resolved
+from .shell import grantable
+from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+
+DEFAULT_S = 120
+MAX_S = 3600
+TITLE = 2000
+"""Characters of a command's title: who is asked for permission must see what will run."""
+
+
+class _Arguments(Arguments):
+    command: str = Field(min_length=1)
+    cwd: str | None = None
+    timeout_s: float | None = Field(default=None, gt=0, le=MAX_S)
+
+
+class RunCommand:
+    """Runs `sh -c`. A command that fails is an error to the model and to the reader."""
+
+    spec = ToolSpec(
+        name="run_command",
+        description=(
+            "Run a shell command (sh) and return its output. It reads nothing from stdin. It is ended after "
+            f"timeout_s. A job left in the background (cmd > log 2>&1 &) goes on until the session closes."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "command": {"type": "string"},
+                "cwd": {"type": "string", "description": "Folder to run in. Default: the session's folder."},
+                "timeout_s": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": MAX_S,
+                    "description": f"Seconds it may take. Default {DEFAULT_S}.",
+                },
+            },
+            "required": ["command"],
+            "additionalProperties": False,
+        },
+        effect="write",
+        kind="execute",
+    )
+
+    def check(self, arguments: JsonObject) -> JsonObject:
+        """Return the arguments with defaults filled in."""
+        return checked(_Arguments, arguments)
+
+    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
+        """Draw the command itself."""
+        command, cwd = arguments.get("command"), arguments.get("cwd")
+        place = (Location(path=lexical(cwd, workspace)),) if isinstance(cwd, str) else ()
+        words = command if isinstance(command, str) and command.strip() else "Run a command"
+        return Drawing(title=title(words, limit=TITLE), kind="execute", locations=place)
+
+    def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
+        """Execute in a folder. A grant covers this very command in this very folder, if the command is simple."""
+        asked = parsed(_Arguments, arguments)
+        target = resolved(asked.cwd or ".", workspace)
+        scope = "" if target.protected else grantable(asked.command, target.path)
+        access = accessed("execute", target)
+        return Access(
+            kind="execute", inside=access.inside, protected=access.protected, scope=scope, paths=access.paths
+        )
+
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
+        """Run until the shell ends; cancelled, end the whole tree first."""
+        asked = parsed(_Arguments, arguments)
+        cwd = permitted(asked.cwd or ".", call)
+        timeout_s = asked.timeout_s or DEFAULT_S
+        ended = await call.commands.run(
+            asked.command, cwd=cwd, timeout_s=timeout_s, name=call.call_id, progress=call.progress
+        )
+        text = Text(text=_told(ended, timeout_s))
+        if ended.code is None:
+            return ToolOutput(content=(text,), is_error=True, code="TIMED_OUT")
+        if ended.code:
+            return ToolOutput(content=(text,), is_error=True, code="FAILED")
+        return ToolOutput(content=(text,))
+
+
+def _told(ended: Ended, timeout_s: float) -> str:
+    """Return the output, and in brackets below it what the model cannot see in it."""
+    notes: list[str] = []
+    if not ended.output:
+        notes.append("no output")
+    if ended.cut:
+        where = f"; read_file can read the whole in {ended.spilled}" if ended.spilled else "; the rest was not kept"
+        notes.append(f"{ended.cut} bytes of output left out{where}")
+    if ended.code is None:
+        notes.append(f"ended after {timeout_s:g} s, its time limit, with everything it started; it may be half done")
+    elif ended.code:
+        notes.append(f"exit code {ended.code}")
+    if ended.left_running:
+        notes.append(f"{ended.left_running} of its processes still running in the background, until the session closes")
+    break_ = "\n" if ended.output and not ended.output.endswith("\n") else ""
+    return ended.output + break_ + "\n".join(f"[{note}]" for note in notes)
