@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.content import Failure, JsonObject
+from acp_bridge.content import Failure, JsonObject, mended_text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.llm import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta
@@ -242,9 +242,9 @@ class Turn:
                     case Finished() | Failed():
                         return delta
                     case TextDelta():
-                        self.journal.stream(self._number, step, message_id, "text", delta.text)
+                        self.journal.stream(self._number, step, message_id, "text", mended_text(delta.text))
                     case ThoughtDelta() if delta.text:
-                        self.journal.stream(self._number, step, message_id, "thought", delta.text)
+                        self.journal.stream(self._number, step, message_id, "thought", mended_text(delta.text))
                     case _:
                         pass
                 answer.take(delta)

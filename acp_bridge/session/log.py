@@ -144,7 +144,7 @@ class Log:
         advance(self.state, record.event)
         self.transcript.add(record)
         match record.event:
-            case AssistantMessage(id=message_id) | RequestFailed(message_id=message_id):
+            case AssistantMessage(id=message_id):
                 self._forget_deltas(message_id)
             case _:
                 pass

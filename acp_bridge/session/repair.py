@@ -13,6 +13,7 @@ from .events import (
     AssistantMessage,
     Event,
     InputDropped,
+    RequestFailed,
     ResultCode,
     StepEnded,
     StepStarted,
@@ -77,13 +78,13 @@ def _interrupted_message(log: Log, turn: int, step: int) -> AssistantMessage | N
 
 
 def _deltas_under_way(log: Log) -> list[AssistantDelta]:
-    """Return the last attempt's deltas, oldest first; a failed attempt's are none of them."""
+    """Return the deltas after the last attempt's start, oldest first; a failed attempt's are none of them."""
     deltas: list[AssistantDelta] = []
     for record in reversed(log.records):
         match record.event:
-            case AssistantDelta() as delta if not deltas or delta.message_id == deltas[0].message_id:
+            case AssistantDelta() as delta:
                 deltas.append(delta)
-            case StepStarted() | AssistantMessage():
+            case StepStarted() | AssistantMessage() | RequestFailed():
                 break
             case _:
                 pass

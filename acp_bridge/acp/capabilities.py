@@ -1,0 +1,82 @@
+"""What client and agent tell each other first: versions, capabilities, ways to authenticate.
+
+Checked by hand, so that `initialize` is answered before anything heavy is imported. Knows no session.
+"""
+
+from typing import Any, Final, NamedTuple
+
+SUPPORTED_VERSIONS: Final = (1,)
+LATEST_VERSION: Final = max(SUPPORTED_VERSIONS)
+_MAX_VERSION: Final = 65535  # uint16 in the schema
+
+
+class ClientCapabilities(NamedTuple):
+    """What the client can do; whatever it did not say, it cannot (protocol: an absent capability is unsupported)."""
+
+    read_text_file: bool = False
+    write_text_file: bool = False
+    terminal: bool = False
+    terminal_auth: bool = False
+    boolean_options: bool = False
+    notices: bool = False
+    elicitation_form: bool = False
+
+
+class AuthMethod(NamedTuple):
+    """A way to authenticate that the agent runs itself."""
+
+    id: str
+    name: str
+    description: str
+
+
+def negotiated_version(requested: Any) -> int:
+    """Return the version to answer with: the requested one if it is supported, else the newest (never an echo).
+
+    Raises:
+        ValueError: it is no integer from 0 to 65535.
+    """
+    if type(requested) is not int or not 0 <= requested <= _MAX_VERSION:
+        raise ValueError(f"protocolVersion must be an integer from 0 to {_MAX_VERSION}")
+    return requested if requested in SUPPORTED_VERSIONS else LATEST_VERSION
+
+
+def parse_client(capabilities: Any) -> ClientCapabilities:
+    """Return the client's capabilities; what has the wrong type counts as absent."""
+    top = _members(capabilities)
+    files, session = _members(top.get("fs")), _members(top.get("session"))
+    return ClientCapabilities(
+        read_text_file=files.get("readTextFile") is True,
+        write_text_file=files.get("writeTextFile") is True,
+        terminal=top.get("terminal") is True,
+        terminal_auth=_members(top.get("auth")).get("terminal") is True,
+        boolean_options=isinstance(_members(session.get("configOptions")).get("boolean"), dict),
+        notices=isinstance(session.get("notices"), dict),
+        elicitation_form=isinstance(_members(top.get("elicitation")).get("form"), dict),
+    )
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def initialize_result(version: int, *, program_version: str, auth_methods: tuple[AuthMethod, ...]) -> dict[str, Any]:
+    """Return the answer to `initialize`: what this agent can do, no more and no less."""
+    return {
+        "protocolVersion": version,
+        "agentInfo": {"name": "acp-bridge", "title": "ACP Bridge", "version": program_version},
+        "agentCapabilities": {
+            "loadSession": True,
+            "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+            "mcpCapabilities": {"http": False, "sse": False},
+            "sessionCapabilities": {
+                "list": {},
+                "delete": {},
+                "resume": {},
+                "close": {},
+                "additionalDirectories": {},
+            },
+            "_meta": {"acp_bridge": {"continue": True}},
+        },
+        "authMethods": [method._asdict() for method in auth_methods],
+    }
