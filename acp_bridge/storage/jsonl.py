@@ -1,178 +1,180 @@
-"""Sessions on the disk, `root/ID/log.jsonl`, one record a line."""
+"""Sessions on the disk: `root/ID/log.jsonl`, one record a line, readable with `jq` and `tail -f`.
 
-import fcntl
-import hashlib
-import os
-import shutil
-from collections.abc import Sequence
+Owns which session is where and who in this process holds it. What a line, a log, a lock and a folder are is said in
+their own modules.
+
+    root/ID/log.jsonl          the log
+    root/ID/SHA-256            a content file
+    root/ID/cut-GEN.jsonl      a log as it was before a repair cut it or a salvage went round damage
+    root/ID/unsaved-TIME.jsonl what could not be saved because somebody else changed the log
+    root/ID.lock               the lock and the mark; never deleted
+    root/tmp-ID, trash-ID      a session that is being made, or removed
+    root/index.json            the listing's memory; may be deleted
+
+Decision: daemon threads, one a held session and one a longer piece of work, not anyio's worker threads: those are
+waited for at exit, and a write that hangs on a dead disk must not keep the process alive.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
-import anyio
-import anyio.to_thread
-import orjson
-
-from acp_bridge.errors import SessionInUse, StoreError, StorePoisoned
-from acp_bridge.session.codec import decode_header, decode_record, encode_header
-from acp_bridge.session.events import Header, Record, TurnEnded
+from acp_bridge.errors import SessionInUse
+from acp_bridge.session.codec import encode_header
+from acp_bridge.session.events import Header, Record
 from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter
 
 from . import names
+from .disk import Disk, OsDisk
+from .header import new_gen
+from .listing import Listing
+from .offline import Verification
 from .record import body_of, follows
-from .summary import digest, is_shown, page_of, summary
+from .session import JsonlSession
+from .shelf import Opened, Shelf
+from .worker import in_own_thread
+
+EMPTY_FOR_S = 7 * 24 * 3600.0
+"""How long a session without a turn is kept."""
 
 
-class _JsonlSession:
-    def __init__(self, store: "JsonlStore", folder: Path, lock: int) -> None:
-        self._store, self._folder, self._lock = store, folder, lock
-        self._loaded, self._end = _load(folder)
-        self._next = len(self._loaded.records)
-        self._poisoned = False
-        self._fd = os.open(folder / "log.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        os.ftruncate(self._fd, self._end)
-
-    @property
-    def loaded(self) -> Loaded:
-        return self._loaded
-
-    @property
-    def warning(self) -> str:
-        return ""
-
-    async def append(self, records: Sequence[Record]) -> int:
-        follows(records, self._next)
-        if self._lock < 0:
-            raise StoreError("the session is closed", session_id=self._folder.name)
-        if self._poisoned:
-            raise StorePoisoned("the log cannot be written until it is salvaged", session_id=self._folder.name)
-        data = b"".join(body_of(record) + b"}\n" for record in records)
-        if not data:
-            return 0
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._write, data)
-        self._next += len(records)
-        return len(data)
-
-    def _write(self, data: bytes) -> None:
-        try:
-            if os.write(self._fd, data) != len(data):
-                raise OSError("short write")
-            os.fsync(self._fd)
-        except OSError as exc:
-            self._poisoned = True
-            raise StorePoisoned(f"cannot write the log: {exc}", session_id=self._folder.name) from exc
-        self._end += len(data)
-
-    async def repair(self, closers: Sequence[Record]) -> None:
-        await self.append(closers)
-
-    async def salvage(self, unsaved: Sequence[Record]) -> None:
-        if self._poisoned:
-            os.ftruncate(self._fd, self._end)
-            self._poisoned = False
-        await self.append(unsaved)
-
-    async def put_content(self, data: bytes) -> str:
-        name = hashlib.sha256(data).hexdigest()
-        (self._folder / name).write_bytes(data)
-        return name
-
-    async def get_content(self, name: str) -> bytes | None:
-        path = self._folder / name
-        return path.read_bytes() if path.exists() else None
-
-    async def close(self) -> None:
-        if self._lock >= 0:
-            os.close(self._fd)
-            os.close(self._lock)
-            self._lock = -1
-            self._store.held.pop(self._folder.name, None)
-
-
-def _load(folder: Path) -> tuple[Loaded, int]:
-    data = (folder / "log.jsonl").read_bytes()
-    first, *lines = data.split(b"\n")
-    records: list[Record] = []
-    end = len(first) + 1
-    for line in lines[:-1]:
-        try:
-            record = decode_record(orjson.loads(line))
-        except ValueError:
-            break
-        if record is not None:
-            records.append(record)
-        end += len(line) + 1
-    return Loaded(decode_header(orjson.loads(first)), tuple(records), len(data) - end), end
+def now_ms() -> int:
+    """Return the milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
 
 
 class JsonlStore:
-    """Keeps sessions under `root`."""
+    """Keeps sessions under `root`, a folder that is made when the first session is."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.held: dict[str, _JsonlSession] = {}
+    def __init__(
+        self,
+        root: Path,
+        *,
+        disk: Disk | None = None,
+        make_gen: Callable[[], str] = new_gen,
+        clock: Callable[[], int] = now_ms,
+        patience_s: float = 2.0,
+    ) -> None:
+        self._disk = disk or OsDisk()
+        self._shelf = Shelf(self._disk, str(root.absolute()), make_gen=make_gen, patience_s=patience_s)
+        self._listing = Listing(self._disk, self._shelf.root)
+        self._held: dict[str, JsonlSession] = {}
+        self._make_gen, self._clock = make_gen, clock
 
     async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
-        folder = self.root / names.checked(header.session_id)
-        follows(records, 0)
-        folder.mkdir(parents=True, mode=0o700)
-        lines = [orjson.dumps(encode_header(header)), *(body_of(record) + b"}" for record in records)]
-        with (folder / "log.jsonl").open("wb") as file:
-            file.write(b"".join(line + b"\n" for line in lines))
-            file.flush()
-            os.fsync(file.fileno())
-        return self._held(header.session_id)
-
-    def _held(self, session_id: str) -> HeldSession:
-        lock = os.open(self.root / f"{session_id}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            os.close(lock)
-            raise SessionInUse(f"session {session_id!r} is open elsewhere", session_id=session_id) from exc
-        held = self.held[session_id] = _JsonlSession(self, self.root / session_id, lock)
-        return held
+        session_id = names.checked(header.session_id)
+        bodies = _bodies(records)
+        work = partial(self._shelf.create, session_id, encode_header(header), bodies)
+        opened = await in_own_thread(work, f"create {session_id}", undo=Opened.let_go)
+        loaded = Loaded(header, tuple(records))
+        return self._hold(opened, loaded)
 
     async def hold(self, session_id: str) -> HeldSession:
-        self._folder(session_id)
-        return self._held(session_id)
+        names.checked(session_id)
+        if session_id in self._held:
+            raise SessionInUse(
+                f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
+            )
+        opened, loaded = await in_own_thread(
+            partial(self._shelf.hold, session_id), f"load {session_id}", undo=lambda result: result[0].let_go()
+        )
+        return self._hold(opened, loaded)
+
+    def _hold(self, opened: Opened, loaded: Loaded) -> JsonlSession:
+        held = JsonlSession(
+            self._disk,
+            opened.lock,
+            opened.log,
+            loaded,
+            found=opened.found,
+            new_gen=self._make_gen,
+            warning=self._shelf.warning,
+            let_go=self._forget,
+        )
+        self._held[loaded.header.session_id] = held
+        return held
+
+    def _forget(self, held: JsonlSession) -> None:
+        session_id = held.loaded.header.session_id
+        if self._held.get(session_id) is held:
+            del self._held[session_id]
 
     async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
-        loaded, _ = _load(self._folder(session_id))
-        return Loaded(loaded.header, tuple(r for r in loaded.records if r.seq >= from_seq), loaded.dropped_bytes)
+        names.checked(session_id)
+        return await in_own_thread(partial(self._shelf.read, session_id, from_seq), f"read {session_id}")
 
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
-        lines = {}
-        for path in self.root.iterdir() if self.root.exists() else ():
-            if path.is_dir() and names.is_session_id(path.name):
-                loaded, end = _load(path)
-                found = digest(loaded.header, loaded.records)
-                is_open = path.name in self.held
-                lines[path.name] = summary(
-                    loaded.header, found, state="open" if is_open else found.state, size=end
-                )
-        shown = [
-            (line.updated, line.session_id)
-            for line in lines.values()
-            if is_shown(filter, line.cwd, line.turns, is_open=line.state == "open")
-        ]
-        places, following = page_of(shown, cursor, limit)
-        return Page(tuple(lines[session_id] for _, session_id in places), following)
+        work = partial(self._list, filter, cursor, limit, frozenset(self._held))
+        return await in_own_thread(work, "list sessions")
+
+    def _list(self, filter: SessionFilter, cursor: str | None, limit: int, is_open: frozenset[str]) -> Page:
+        self._shelf.check()
+        return self._listing.page(filter, cursor, limit, is_open=is_open)
 
     async def delete(self, session_id: str) -> None:
-        if session_id in self.held:
-            await self.held[session_id].close()
-        if names.is_session_id(session_id):
-            shutil.rmtree(self.root / session_id, ignore_errors=True)
+        if not names.is_session_id(session_id):
+            return
+        held = self._held.get(session_id)
+        if held is not None:
+            await held.close()
+        remove = await in_own_thread(partial(self._shelf.discard, session_id), f"delete {session_id}")
+        if remove is not None:
+            Thread(target=remove, name=f"remove {session_id}", daemon=True).start()
 
     async def fork(self, session_id: str, header: Header, *, through: int) -> None:
-        loaded, _ = _load(self._folder(session_id))
-        prefix = loaded.records[: through + 1]
-        if not prefix or not isinstance(prefix[-1].event, TurnEnded):
-            raise StoreError(f"session {session_id!r} has no turn that ends at seq {through}", session_id=session_id)
-        await (await self.create(header, prefix)).close()
+        names.checked(session_id)
+        names.checked(header.session_id)
+        work = partial(self._shelf.fork, session_id, header.session_id, encode_header(header), through)
+        await in_own_thread(work, f"fork {session_id}")
 
-    def _folder(self, session_id: str) -> Path:
-        folder = self.root / names.checked(session_id)
-        if not folder.is_dir():
-            raise names.not_found(session_id)
-        return folder
+    async def sweep(self) -> int:
+        """Remove what killed processes left half-made or half-removed, and sessions that stayed empty for a week.
+
+        Returns how many folders went. Whatever is locked or cannot be removed is left for the next time.
+        """
+        return await in_own_thread(self._sweep, "sweep sessions")
+
+    def _sweep(self) -> int:
+        if not self._shelf.check():
+            return 0
+        before = self._clock() - int(EMPTY_FOR_S * 1000)
+        entries = self._listing.entries().items()
+        empty = [
+            session_id
+            for session_id, entry in entries
+            if entry.turns == 0 and entry.updated < before and not (entry.is_damaged or entry.is_unreadable)
+        ]
+        return self._shelf.sweep(empty)
+
+    async def verify(self, session_id: str) -> Verification:
+        """Check every record of a session, changing nothing.
+
+        Raises:
+            SessionNotFound, StoreTooNew.
+        """
+        names.checked(session_id)
+        return await in_own_thread(partial(self._shelf.verify, session_id), f"verify {session_id}")
+
+    async def salvage_corrupt(self, session_id: str) -> Verification:
+        """Keep the records before the first damaged one, and the damaged file whole beside them.
+
+        Appends `session/salvaged`. Does nothing to a log that is not corrupt. Returns what was found before.
+
+        Raises:
+            SessionNotFound, SessionInUse, StoreTooNew; StoreCorrupt if the first line is damaged, so nothing can be
+            kept; StoreError if it could not be written.
+        """
+        names.checked(session_id)
+        if session_id in self._held:
+            raise SessionInUse(
+                f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
+            )
+        work = partial(self._shelf.salvage, session_id, self._clock)
+        return await in_own_thread(work, f"salvage {session_id}")
+
+
+def _bodies(records: Sequence[Record]) -> list[bytes]:
+    follows(records, 0)
+    return [body_of(record) for record in records]

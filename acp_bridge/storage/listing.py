@@ -1,0 +1,196 @@
+"""The listing: what every log says in short, remembered by the log's inode and length.
+
+The memory lies in `index.json` beside the sessions. It is derived, may be deleted, and is never trusted: an entry that
+does not fit its log, or has not the right shape, is made anew.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import orjson
+
+from acp_bridge.content import JsonObject
+from acp_bridge.errors import StoreError
+from acp_bridge.session.store import Page, SessionFilter, SessionState, SessionSummary
+
+from . import names
+from .disk import NEW, READ, Disk, exists, read_whole, write_whole
+from .folder import LOG, size_of
+from .scan import scan
+from .summary import is_shown, page_of
+
+_INDEX = "index.json"
+_VERSION = 1
+
+
+@dataclass(slots=True)
+class Entry:
+    """What a listing needs of a log, and the file it was read from. `damage` is set if it cannot be listed."""
+
+    inode: int
+    length: int
+    cwd: str = ""
+    roots: list[str] = field(default_factory=list[str])
+    title: str = ""
+    created: int = 0
+    updated: int = 0
+    turns: int = 0
+    turn_open: bool = False
+    is_damaged: bool = False
+    is_unreadable: bool = False
+
+    def take(self, record: JsonObject) -> None:
+        """Fold a record in."""
+        self.updated = record["time"]
+        match record["type"]:
+            case "session/title":
+                self.title = record["data"]["title"]
+            case "turn/start":
+                self.turns += 1
+                self.turn_open = True
+            case "turn/end":
+                self.turn_open = False
+            case _:
+                pass
+
+    @property
+    def state(self) -> SessionState:
+        """A turn that is open in a log that nobody here holds was interrupted, or runs elsewhere."""
+        if self.is_damaged:
+            return "damaged"
+        return "interrupted" if self.turn_open else "idle"
+
+
+class Listing:
+    """The entries of all sessions under one root."""
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self._root = root
+        self._entries: dict[str, Entry] | None = None
+        self._one_at_a_time = Lock()
+
+    def page(self, filter: SessionFilter, cursor: str | None, limit: int, *, is_open: Collection[str]) -> Page:
+        """Return a page of sessions.
+
+        Raises:
+            ValueError: the cursor is not one of ours.
+        """
+        entries = self.entries()
+        shown = [
+            (entry.updated, session_id)
+            for session_id, entry in entries.items()
+            if not entry.is_unreadable and is_shown(filter, entry.cwd, entry.turns, is_open=session_id in is_open)
+        ]
+        places, following = page_of(shown, cursor, limit)
+        sessions = tuple(self._summary(session_id, entries[session_id], is_open) for _, session_id in places)
+        damaged = () if cursor else tuple(sorted(name for name, entry in entries.items() if entry.is_unreadable))
+        return Page(sessions, following, damaged)
+
+    def entries(self) -> dict[str, Entry]:
+        """Return the entry of each session, those that changed made anew."""
+        with self._one_at_a_time:
+            return self._refreshed()
+
+    def _refreshed(self) -> dict[str, Entry]:
+        known = self._remembered() if self._entries is None else self._entries
+        fresh, changed = dict[str, Entry](), self._entries is None and not known
+        lstat, root = self._disk.lstat, self._root
+        for session_id in self._ids():
+            try:
+                status = lstat(f"{root}/{session_id}/{LOG}")
+            except OSError:
+                continue
+            entry = known.get(session_id)
+            if entry is None or entry.inode != status.st_ino or entry.length != status.st_size:
+                entry = self._read(session_id, status)
+                changed = True
+            fresh[session_id] = entry
+        self._entries = fresh
+        if changed or len(fresh) != len(known):
+            self._remember(fresh)
+        return fresh
+
+    def _ids(self) -> Iterator[str]:
+        try:
+            found = self._disk.names(self._root)
+        except FileNotFoundError:
+            return
+        for name in found:
+            if not name.endswith(".lock") and names.is_session_id(name):
+                yield name
+
+    def _read(self, session_id: str, status: os.stat_result) -> Entry:
+        entry = Entry(status.st_ino, status.st_size)
+        path = f"{self._root}/{session_id}/{LOG}"
+        try:
+            fd = self._disk.open(path, READ)
+            try:
+                found = scan(self._disk, fd, session_id, path, take=entry.take)
+            finally:
+                self._disk.close(fd)
+        except (StoreError, OSError, KeyError, TypeError):
+            entry.is_unreadable = True
+            return entry
+        header = found.first.header
+        entry.cwd, entry.roots, entry.created = header.cwd, list(header.roots), header.created
+        entry.updated = entry.updated or header.created
+        entry.is_damaged = found.damage is not None
+        return entry
+
+    def _summary(self, session_id: str, entry: Entry, is_open: Collection[str]) -> SessionSummary:
+        return SessionSummary(
+            session_id=session_id,
+            cwd=entry.cwd,
+            roots=tuple(entry.roots),
+            title=entry.title,
+            created=entry.created,
+            updated=entry.updated,
+            turns=entry.turns,
+            state="open" if session_id in is_open else entry.state,
+            size=size_of(self._disk, f"{self._root}/{session_id}"),
+        )
+
+    def _remembered(self) -> dict[str, Entry]:
+        try:
+            fd = self._disk.open(f"{self._root}/{_INDEX}", READ)
+            try:
+                stored: Any = orjson.loads(read_whole(self._disk, fd))
+            finally:
+                self._disk.close(fd)
+            if stored["version"] != _VERSION:
+                return {}
+            return {session_id: Entry(*row) for session_id, row in stored["sessions"].items() if _fits(row)}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def _remember(self, entries: dict[str, Entry]) -> None:
+        """Write the index, unsynced. Whatever goes wrong costs time at the next start and nothing else."""
+        path = f"{self._root}/{_INDEX}"
+        rows = {session_id: _row(entry) for session_id, entry in entries.items()}
+        temporary = f"{path}.{os.getpid()}"
+        try:
+            if exists(self._disk, temporary):
+                self._disk.unlink(temporary)  # of a process that had this number before
+            fd = self._disk.open(temporary, NEW)
+            try:
+                write_whole(self._disk, fd, orjson.dumps({"version": _VERSION, "sessions": rows}))
+            finally:
+                self._disk.close(fd)
+            self._disk.rename(temporary, path)
+        except OSError:
+            return
+
+
+_KINDS = (int, int, str, list, str, int, int, int, bool, bool, bool)
+
+
+def _fits(row: Any) -> bool:
+    return isinstance(row, list) and tuple(map(type, row)) == _KINDS  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _row(entry: Entry) -> list[Any]:
+    return [getattr(entry, name) for name in Entry.__slots__]

@@ -1,0 +1,102 @@
+"""A session's lock file: one writer, who it is, and its mark.
+
+The file lies beside the session's folder, so that a rewrite or a deletion cannot take it away, and is never deleted or
+renamed: a lock on a file that lost its name locks nothing. `flock` is used since `lockf` locks vanish when any other
+descriptor of the file is closed.
+"""
+
+import os
+import socket
+import time
+
+import orjson
+
+from acp_bridge.errors import SessionInUse, StoreError
+
+from . import mark
+from .disk import LOCK, Disk
+
+PATIENCE_S = 2.0
+"""A killed holder with much memory lets go some 30 ms after its death, and a busy machine takes longer."""
+
+_POLL_S = 0.01
+_HOLDER_SIZE = 256
+
+
+class Lock:
+    """The lock of one session, held until `release`."""
+
+    def __init__(self, disk: Disk, fd: int) -> None:
+        self._disk = disk
+        self._fd = fd
+
+    def read_mark(self) -> mark.Mark | None:
+        """Return the last holder's mark, if it is whole."""
+        try:
+            return mark.decode(self._disk.read(self._fd, mark.SIZE, 0))
+        except OSError:
+            return None  # as after a power cut: the log's own members must do
+
+    def write_mark(self, new: mark.Mark) -> None:
+        """Replace the mark, unsynced: it need only outlive this process.
+
+        Raises:
+            OSError: it may not be there.
+        """
+        if self._disk.write_at(self._fd, new.encode(), 0) != mark.SIZE:
+            raise OSError("the mark was written in part")
+
+    def release(self) -> None:
+        """Let the next one in."""
+        self._disk.close(self._fd)
+
+
+def acquire(disk: Disk, path: str, session_id: str, *, patience_s: float = PATIENCE_S) -> Lock:
+    """Take the lock, trying for `patience_s`.
+
+    Raises:
+        SessionInUse: somebody else keeps it.
+        StoreError: the lock file cannot be opened.
+    """
+    try:
+        fd = disk.open(path, LOCK)
+    except OSError as exc:
+        raise StoreError(f"cannot open the lock file {path!r}: {exc}", session_id=session_id, path=path) from exc
+    try:
+        _wait(disk, fd, session_id, patience_s)
+        _sign(disk, fd)
+    except BaseException:
+        disk.close(fd)
+        raise
+    return Lock(disk, fd)
+
+
+def _wait(disk: Disk, fd: int, session_id: str, patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while not disk.try_lock(fd):
+        if time.monotonic() >= deadline:
+            holder = _holder(disk, fd)
+            raise SessionInUse(
+                f"session {session_id!r} is in use by {holder}; close it there first",
+                session_id=session_id,
+                holder=holder,
+            )
+        time.sleep(_POLL_S)
+
+
+def _sign(disk: Disk, fd: int) -> None:
+    """Say who holds the lock. Nothing but the message to others depends on it."""
+    signature = {"pid": os.getpid(), "host": socket.gethostname()[:64], "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    text = orjson.dumps(signature).ljust(_HOLDER_SIZE - 1) + b"\n"
+    try:
+        disk.write_at(fd, text, mark.SIZE)
+    except OSError:
+        return
+
+
+def _holder(disk: Disk, fd: int) -> str:
+    try:
+        signature = orjson.loads(disk.read(fd, _HOLDER_SIZE, mark.SIZE))
+        return f"process {int(signature['pid'])} on {signature['host']!s}, since {signature['since']!s}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

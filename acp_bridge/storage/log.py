@@ -1,0 +1,156 @@
+"""A log that is held open: its descriptor, where it ends, how much of it is known durable, and whether it is poisoned.
+
+Owns the one routine that appends. The first failure of a write or a sync poisons the file for good: a second sync would
+return success, reading back would show the data, and after a power cut it would be gone.
+"""
+
+import time
+from collections.abc import Sequence
+
+from acp_bridge.errors import StorePoisoned, StoreReplaced
+
+from .disk import NEW, Disk, write_whole
+from .header import FirstLine
+from .lock import Lock
+from .mark import Mark
+from .record import Seal, sealed
+
+
+class OpenLog:
+    """One file under the session's lock; a rewrite replaces it by another `OpenLog`.
+
+    Attributes:
+        durable: the length known durable; the next records' `d`.
+        poison: the first failure, if there was one.
+    """
+
+    def __init__(self, disk: Disk, lock: Lock, path: str, fd: int, first: FirstLine, *, end: int, durable: int) -> None:
+        status = disk.fstat(fd)
+        self.path = path
+        self.fd = fd
+        self.first = first
+        self.durable: int = durable
+        self.poison: OSError | None = None
+        self.inode = status.st_ino
+        self._device = status.st_dev
+        self._disk = disk
+        self._lock = lock
+        self._seal = Seal(first.header.session_id, first.gen)
+        self._end = end
+        self._explained = status.st_size  # a failed write may have left the file anywhere up to here
+
+    @classmethod
+    def unsettled(cls, disk: Disk, lock: Lock, path: str, fd: int, first: FirstLine, *, end: int) -> "OpenLog":
+        """Return a log whose file is on the medium and whose name may not be; `end` is where its events begin."""
+        log = cls(disk, lock, path, fd, first, end=end, durable=end)
+        log.poison = OSError("a rewrite was not finished")
+        return log
+
+    def settle(self) -> int:
+        """Make the name of a rewritten file durable, heal it, and return its length.
+
+        Raises:
+            StorePoisoned: it may be lost; the log stays poisoned.
+        """
+        try:
+            self._disk.sync_folder(self.path.rpartition("/")[0])  # else the old file could come back
+            self._end = self.durable = self._explained
+            self._write_mark(attempted=self._end)
+        except OSError as exc:
+            raise self.poisoned_by(exc) from exc
+        self.poison = None
+        return self._end
+
+    def append(self, bodies: Sequence[bytes]) -> int:
+        """Write the records made of `bodies` in one go, sync once, and return how many bytes they took.
+
+        Raises:
+            StorePoisoned: a write or sync failed, now or before.
+            StoreReplaced: the file is not as this process left it.
+        """
+        self.refuse_if_poisoned()
+        self.check_untouched()
+        data = b"".join(sealed(self._seal, bodies, self._end, self.durable))
+        end = self._end + len(data)
+        try:
+            self._write_mark(attempted=end)
+            self._explained = end
+            write_whole(self._disk, self.fd, data)
+            self._disk.sync(self.fd)
+        except OSError as exc:
+            raise self.poisoned_by(exc) from exc
+        self._check_length(end, end)  # somebody may have appended between the check and the write
+        self._end = self.durable = end
+        self.confirm_mark()
+        return len(data)
+
+    def explain(self, length: int) -> None:
+        """Take it that the file is `length` bytes long, beyond what is kept of it, until it is rewritten."""
+        self._explained = length
+        self.poison = OSError("the log is damaged")
+
+    def refuse_if_poisoned(self) -> None:
+        """Raise StorePoisoned if a write or sync has failed."""
+        if self.poison is not None:
+            raise self._refusal(self.poison)
+
+    def poisoned_by(self, cause: OSError) -> StorePoisoned:
+        """Poison the log, if it is not yet, and return the error to raise."""
+        self.poison = self.poison or cause
+        return self._refusal(cause)
+
+    def check_untouched(self) -> None:
+        """Raise StoreReplaced unless the file is at its path and ends where this process left it.
+
+        On a poisoned log, where a failed write may have left it.
+        """
+        try:
+            there = self._disk.lstat(self.path)
+        except OSError as exc:
+            raise self._replaced(f"it cannot be found: {exc}") from exc
+        if (there.st_ino, there.st_dev) != (self.inode, self._device):
+            raise self._replaced("another file is in its place")
+        self._check_length(self._end, self._explained if self.poison else self._end)
+
+    def write_unsaved(self, bodies: Sequence[bytes]) -> str:
+        """Put records that the log cannot take into a file beside it, as well as can be; return its path or `""`."""
+        path = f"{self.path.rpartition('/')[0]}/unsaved-{time.time_ns() // 1_000_000}.jsonl"
+        try:
+            fd = self._disk.open(path, NEW)
+            try:
+                write_whole(self._disk, fd, b"".join(body + b"}\n" for body in bodies))
+                self._disk.sync(fd)
+            finally:
+                self._disk.close(fd)
+        except OSError:
+            return ""
+        return path
+
+    def confirm_mark(self) -> None:
+        """Say that all of the file is synced. Failing to say so only makes the next opener careful."""
+        try:
+            self._write_mark(attempted=self._end)
+        except OSError:
+            return
+
+    def _write_mark(self, *, attempted: int) -> None:
+        self._lock.write_mark(Mark(self.inode, self.first.gen, attempted, self.durable))
+
+    def _check_length(self, least: int, most: int) -> None:
+        length = self._disk.fstat(self.fd).st_size
+        if not least <= length <= most:
+            raise self._replaced(f"it is {length} bytes long, where this process left {most}")
+
+    def _replaced(self, reason: str) -> StoreReplaced:
+        return StoreReplaced(
+            f"the log {self.path} was changed by somebody else: {reason}; load the session again",
+            session_id=self.first.header.session_id,
+            path=self.path,
+        )
+
+    def _refusal(self, cause: OSError) -> StorePoisoned:
+        return StorePoisoned(
+            f"the log {self.path} cannot be written: {cause}",
+            session_id=self.first.header.session_id,
+            path=self.path,
+        )

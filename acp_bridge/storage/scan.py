@@ -1,0 +1,175 @@
+"""Reading a log: which records hold, where they end, and how much of the file is known durable.
+
+D, the length known durable, is the greatest of the mark's `synced` and of each valid record's `d` that is not beyond
+the record's own offset. Whatever is wrong below D is corruption. At or above D a crash may have left anything: sectors
+that never arrived, zeros with whole records after them, half a line; there the log ends before the first line that
+does not hold. Reads; never writes.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import orjson
+
+from acp_bridge.content import JsonObject
+from acp_bridge.errors import StoreCorrupt
+
+from .disk import Disk
+from .header import BadLine, FirstLine, parsed
+from .mark import Mark
+from .record import Seal, opened
+
+_BLOCK = 1 << 20
+_START = b'{"type":'
+
+Take = Callable[[JsonObject], None]
+"""Is given each record that holds, as its JSON object with the seal's members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """The first line below D that does not hold: its 1-based number, its first byte, and what is wrong."""
+
+    line: int
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a log was found to hold.
+
+    Attributes:
+        end: where the last record that holds ends.
+        length: where the file ended when it was read.
+        durable: D.
+        records: how many hold, types that may be skipped included; the next seq.
+        tail: offsets and lines of those at or above D.
+        damage: set if the log is corrupt.
+    """
+
+    first: FirstLine
+    inode: int
+    end: int
+    length: int
+    durable: int = 0
+    attempted: int = 0
+    records: int = 0
+    tail: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
+    damage: Damage | None = None
+
+    @property
+    def may_not_last(self) -> bool:
+        """A sync of what was read was tried and not seen to succeed: it may be in the cache alone."""
+        return self.attempted > self.durable
+
+    def raise_damage(self, session_id: str, path: str) -> None:
+        """Raise StoreCorrupt if there is damage."""
+        if self.damage is not None:
+            raise corrupt(session_id, path, self.damage)
+
+
+def corrupt(session_id: str, path: str, damage: Damage) -> StoreCorrupt:
+    """Return the error that names the damage and the remedy."""
+    return StoreCorrupt(
+        f"session {session_id!r} is damaged: {path}, line {damage.line}, offset {damage.offset}: {damage.reason};"
+        f" nothing was changed; `acp-bridge sessions repair --salvage {session_id}` keeps what is before it",
+        session_id=session_id,
+        path=path,
+        line=damage.line,
+        offset=damage.offset,
+    )
+
+
+def scan(disk: Disk, fd: int, session_id: str, path: str, *, mark: Mark | None = None, take: Take) -> Scan:
+    """Read the log that is open as `fd`, giving each record that holds to `take`.
+
+    Raises:
+        StoreTooNew: before anything but the version was looked at.
+        StoreCorrupt: the first line is damaged. Other damage is in the result.
+    """
+    status = disk.fstat(fd)
+    lines = _lines(disk, fd, status.st_size)
+    _, line = next(lines, (0, b""))
+    try:
+        first = parsed(line, session_id, path)
+    except BadLine as exc:  # no crash can do that: the file was whole on disk before it had its name
+        raise corrupt(session_id, path, Damage(1, 0, str(exc))) from exc
+    found = Scan(first, status.st_ino, first.size, status.st_size)
+    if mark is not None and mark.names(found.inode, first.gen):
+        found.durable, found.attempted = mark.synced, mark.attempted
+    reason = _read(found, Seal(session_id, first.gen), lines, take)
+    if found.end < found.durable:
+        found.damage = Damage(found.records + 2, found.end, reason)
+    return found
+
+
+def _read(found: Scan, seal: Seal, lines: Iterator[tuple[int, bytes]], take: Take) -> str:
+    """Read records until one does not hold, then look in the rest for proof that it should; return what was wrong."""
+    holds, loads, tail = seal.holds, orjson.loads, found.tail
+    for offset, line in lines:
+        if not holds(line, offset):
+            _look_beyond(found, seal, offset, line, lines)
+            return "the record does not have its checksum"
+        record: JsonObject = loads(line)
+        if record["seq"] != found.records:
+            return f"record {record['seq']} stands where {found.records} should"
+        durable: int = record["d"]
+        if found.durable < durable <= offset:
+            found.durable = durable
+            while tail and tail[0][0] < durable:
+                tail.popleft()
+        if offset >= found.durable:
+            tail.append((offset, line))
+        take(record)
+        found.records += 1
+        found.end = offset + len(line) + 1
+    return "the file ends before what is known durable" if found.end == found.length else "the last line is torn"
+
+
+def _look_beyond(found: Scan, seal: Seal, offset: int, line: bytes, lines: Iterator[tuple[int, bytes]]) -> None:
+    """Raise D by the records after a bad one: one that was made when the bad one was durable proves corruption."""
+    while True:
+        start = line.find(_START)  # a hole of zeros may end where a record begins
+        if start >= 0 and seal.holds(line[start:], offset + start):
+            durable: int = orjson.loads(line[start:])["d"]
+            if found.durable < durable <= offset + start:
+                found.durable = durable
+        offset, line = next(lines, (-1, b""))
+        if offset < 0:
+            return
+
+
+def _lines(disk: Disk, fd: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and bytes of each line that has its newline, which is left out."""
+    start, position, parts = 0, 0, list[bytes]()
+    while position < size and (block := disk.read(fd, min(_BLOCK, size - position), position)):
+        position += len(block)
+        *whole, rest = block.split(b"\n")
+        for line in whole:
+            if parts:
+                line = b"".join([*parts, line])
+                parts.clear()
+            yield start, line
+            start += len(line) + 1
+        if rest:
+            parts.append(rest)
+
+
+def read_bodies(disk: Disk, fd: int, first: FirstLine, end: int) -> Iterator[bytes]:
+    """Yield what the records up to offset `end` were made of, each checked anew.
+
+    Raises:
+        BadLine: one does not hold any more.
+    """
+    seal = Seal(first.header.session_id, first.gen)
+    position = 0
+    for offset, line in _lines(disk, fd, end):
+        if not seal.holds(line, offset):
+            raise BadLine(f"the line at offset {offset} does not hold any more")
+        position = offset + len(line) + 1
+        if offset:
+            yield opened(line)
+    if position != end:
+        raise BadLine(f"the file ends at offset {position}, not at {end}")

@@ -1,0 +1,326 @@
+"""What a store does in a thread: making, opening, reading, removing and mending sessions under one root.
+
+Owns the order of lock, folder and log. Knows no event loop; whoever calls has checked the ids.
+"""
+
+import os
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+from acp_bridge.content import JsonObject
+from acp_bridge.errors import SessionInUse, StoreError, StoreUnsupported
+from acp_bridge.session.codec import MalformedRecord, UnknownEvent, decode_record
+from acp_bridge.session.events import Record, SessionSalvaged, TurnEnded
+from acp_bridge.session.store import Loaded
+
+from . import content, folder, lock, names
+from .disk import APPEND, READ, Disk, remove_tree
+from .filesystem import network_warning
+from .header import FirstLine, parsed
+from .lock import Lock
+from .log import OpenLog
+from .mark import Mark
+from .offline import Verification, verification
+from .record import body_of
+from .rewrite import file_lines, rewrite
+from .scan import Damage, Scan, corrupt, read_bodies, scan
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session's lock and log, and how the log was found; None if it was made here."""
+
+    disk: Disk
+    lock: Lock
+    log: OpenLog
+    found: Scan | None
+
+    def let_go(self) -> None:
+        """Close both."""
+        self.disk.close(self.log.fd)
+        self.lock.release()
+
+
+class Shelf:
+    """The sessions under `root`."""
+
+    def __init__(self, disk: Disk, root: str, *, make_gen: Callable[[], str], patience_s: float) -> None:
+        self.root = root
+        self.warning = ""
+        self._disk = disk
+        self._make_gen = make_gen
+        self._patience_s = patience_s
+        self._is_ready = False
+
+    def check(self) -> bool:
+        """Whether the root is there; raises StoreError if it may not be used."""
+        there = folder.check_root(self._disk, self.root)
+        if there and not self.warning:
+            self.warning = network_warning(os.path.realpath(self.root))
+        return there
+
+    def create(self, session_id: str, members: JsonObject, bodies: Sequence[bytes]) -> Opened:
+        """Make a session and return it held."""
+        held = self._lock_for_new(session_id)
+        try:
+            return self._build(held, session_id, members, bodies, {})
+        except BaseException:
+            held.release()
+            raise
+
+    def hold(self, session_id: str) -> tuple[Opened, Loaded]:
+        """Return the session, held, and what is in it."""
+        held = self._lock_of(session_id)
+        try:
+            return self._open(held, session_id)
+        except BaseException:
+            held.release()
+            raise
+
+    def read(self, session_id: str, from_seq: int) -> Loaded:
+        """Return what a reader sees, without the lock."""
+        self._find(session_id)
+        records: list[Record] = []
+        with self._log_of(session_id, READ) as (fd, path):
+            found = self._scan(fd, session_id, path, None, records)
+        first = next((at for at, record in enumerate(records) if record.seq >= from_seq), len(records))
+        return Loaded(found.first.header, tuple(records[first:]), found.length - found.end)
+
+    def discard(self, session_id: str) -> Callable[[], None] | None:
+        """Take the session out of its name, durably; the result removes it for good. None if it is not there."""
+        if not (self.check() and folder.is_session(self._disk, self.root, session_id)):
+            return None
+        held = self._lock(session_id)
+        try:
+            self._prepare()
+            trash = folder.discard(self._disk, self.root, session_id)
+        except FileNotFoundError:
+            held.release()
+            return None
+        except OSError as exc:
+            held.release()
+            raise self._failed("delete", session_id, exc) from exc
+        except BaseException:
+            held.release()
+            raise
+        return partial(self._remove, trash, held)
+
+    def fork(self, session_id: str, new_id: str, members: JsonObject, through: int) -> None:
+        """Make another session of this one's records up to seq `through`."""
+        bodies, files = self._prefix(session_id, through)
+        held = self._lock_for_new(new_id)
+        try:
+            made = self._build(held, new_id, members, bodies, files)
+        except BaseException:
+            held.release()
+            raise
+        made.let_go()
+
+    def sweep(self, empty: Iterable[str]) -> int:
+        """Remove leftovers, and those sessions of `empty` that are still without a turn; return how many."""
+        gone = 0
+        for name in self._disk.names(self.root):
+            prefix, _, session_id = name.partition("-")
+            if f"{prefix}-" in (folder.BUILT, folder.REMOVED) and names.is_session_id(session_id):
+                gone += self._swept(session_id, partial(remove_tree, self._disk, f"{self.root}/{name}"))
+        for session_id in empty:
+            gone += self._swept(session_id, partial(self._remove_if_empty, session_id))
+        return gone
+
+    def verify(self, session_id: str) -> Verification:
+        """Check every record, without the lock."""
+        self._find(session_id)
+        with self._log_of(session_id, READ) as (fd, path):
+            return verification(session_id, path, scan(self._disk, fd, session_id, path, take=_ignore))
+
+    def salvage(self, session_id: str, clock: Callable[[], int]) -> Verification:
+        """Go round the damage of a corrupt log."""
+        held = self._lock_of(session_id)
+        try:
+            with self._log_of(session_id, APPEND) as (fd, path):
+                found = scan(self._disk, fd, session_id, path, mark=held.read_mark(), take=_ignore)
+                if found.damage is None:
+                    return verification(session_id, path, found)
+                log = OpenLog(self._disk, held, path, fd, found.first, end=found.end, durable=found.end)
+                log.explain(found.length)
+                return self._salvaged(held, log, found, clock())
+        finally:
+            held.release()
+
+    def _salvaged(self, held: Lock, log: OpenLog, found: Scan, time: int) -> Verification:
+        session_id = found.first.header.session_id
+        copy = f"cut-{found.first.gen}.jsonl"
+        event = SessionSalvaged(lost_bytes=found.length - found.end, first_lost_seq=found.records, kept_file=copy)
+        kept = read_bodies(self._disk, log.fd, found.first, found.end)
+        last = body_of(Record(found.records, time, event, synthetic=True))
+        try:
+            new = rewrite(self._disk, held, log, kept, [last], gen=self._make_gen(), copy=copy)
+            try:
+                new.settle()
+            finally:
+                self._disk.close(new.fd)
+        except OSError as exc:
+            raise self._failed("salvage", session_id, exc) from exc
+        return verification(session_id, log.path, found, kept_file=f"{self.root}/{session_id}/{copy}")
+
+    def _build(
+        self, held: Lock, session_id: str, members: JsonObject, bodies: Iterable[bytes], files: dict[str, bytes]
+    ) -> Opened:
+        gen = self._make_gen()
+        lines = list(file_lines(session_id, gen, members, bodies))
+        path = f"{self.root}/{session_id}/{folder.LOG}"
+        try:
+            fd = folder.build(self._disk, self.root, session_id, lines, files)
+        except OSError as exc:
+            raise self._failed("make", session_id, exc) from exc
+        first: FirstLine = parsed(lines[0][:-1], session_id, path)
+        size = sum(map(len, lines))
+        log = OpenLog(self._disk, held, path, fd, first, end=size, durable=size)
+        log.confirm_mark()
+        return Opened(self._disk, held, log, None)
+
+    def _open(self, held: Lock, session_id: str) -> tuple[Opened, Loaded]:
+        records: list[Record] = []
+        fd, path = self._open_log(session_id, APPEND)
+        try:
+            found = self._scan(fd, session_id, path, held.read_mark(), records)
+            log = OpenLog(self._disk, held, path, fd, found.first, end=found.length, durable=found.durable)
+        except BaseException:
+            self._disk.close(fd)
+            raise
+        loaded = Loaded(found.first.header, tuple(records), found.length - found.end, may_not_last=found.may_not_last)
+        return Opened(self._disk, held, log, found), loaded
+
+    def _scan(self, fd: int, session_id: str, path: str, mark: Mark | None, records: list[Record]) -> Scan:
+        def take(envelope: JsonObject) -> None:
+            record = decode_record(envelope)
+            if record is not None:
+                records.append(record)
+
+        try:
+            found = scan(self._disk, fd, session_id, path, mark=mark, take=take)
+        except (UnknownEvent, MalformedRecord) as exc:
+            raise StoreUnsupported(
+                f"session {session_id!r} cannot be read by this version: {exc} ({path}); upgrade acp-stdio-bridge",
+                session_id=session_id,
+                path=path,
+            ) from exc
+        except OSError as exc:
+            raise self._failed("read", session_id, exc) from exc
+        if found.damage is not None:
+            raise corrupt(session_id, path, found.damage)
+        return found
+
+    def _prefix(self, session_id: str, through: int) -> tuple[list[bytes], dict[str, bytes]]:
+        """Return what the records up to seq `through` are made of, and the content files they need."""
+        self._find(session_id)
+        records: list[Record] = []
+        with self._log_of(session_id, READ) as (fd, path):
+            found = self._scan(fd, session_id, path, None, records)
+            bodies = [
+                body for seq, body in enumerate(read_bodies(self._disk, fd, found.first, found.end)) if seq <= through
+            ]
+        kept = [record for record in records if record.seq <= through]
+        if not kept or kept[-1].seq != through or not isinstance(kept[-1].event, TurnEnded):
+            raise StoreError(f"session {session_id!r} has no turn that ends at seq {through}", session_id=session_id)
+        return bodies, folder.copied_content(self._disk, f"{self.root}/{session_id}", content.needed(kept))
+
+    def _find(self, session_id: str) -> None:
+        if not self.check():
+            raise names.not_found(session_id)
+        path = f"{self.root}/{session_id}"
+        try:
+            if folder.is_session(self._disk, self.root, session_id):
+                return
+            self._disk.lstat(path)
+        except FileNotFoundError as exc:
+            raise names.not_found(session_id) from exc
+        except OSError as exc:
+            raise self._failed("find", session_id, exc) from exc
+        raise StoreError(f"{path!r} is no folder, or a link to one", session_id=session_id, path=path)
+
+    def _lock_of(self, session_id: str) -> Lock:
+        self._find(session_id)  # an unknown id must not leave a lock file
+        held = self._lock(session_id)
+        try:
+            self._find(session_id)
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    def _lock_for_new(self, session_id: str) -> Lock:
+        try:
+            self._prepare()
+        except OSError as exc:
+            raise self._failed("make", session_id, exc) from exc
+        return self._lock(session_id)
+
+    def _lock(self, session_id: str) -> Lock:
+        return lock.acquire(self._disk, f"{self.root}/{session_id}.lock", session_id, patience_s=self._patience_s)
+
+    def _prepare(self) -> None:
+        """Make the root, durably, once a process."""
+        if not self._is_ready:
+            folder.make_root(self._disk, self.root)
+            self._is_ready = True
+        self.check()
+
+    @contextmanager
+    def _log_of(self, session_id: str, flags: int) -> Generator[tuple[int, str]]:
+        fd, path = self._open_log(session_id, flags)
+        try:
+            yield fd, path
+        finally:
+            self._disk.close(fd)
+
+    def _open_log(self, session_id: str, flags: int) -> tuple[int, str]:
+        path = f"{self.root}/{session_id}/{folder.LOG}"
+        try:
+            return self._disk.open(path, flags), path
+        except FileNotFoundError as exc:
+            if not folder.is_session(self._disk, self.root, session_id):
+                raise names.not_found(session_id) from exc  # it was deleted meanwhile
+            raise corrupt(session_id, path, Damage(1, 0, "the log is missing")) from exc
+        except OSError as exc:
+            raise self._failed("open", session_id, exc) from exc
+
+    def _swept(self, session_id: str, remove: Callable[[], object]) -> int:
+        """Call `remove` under the session's lock, if it is free; what fails is left for the next time."""
+        try:
+            held = lock.acquire(self._disk, f"{self.root}/{session_id}.lock", session_id, patience_s=0)
+        except (SessionInUse, StoreError):
+            return 0
+        try:
+            return 0 if remove() is False else 1
+        except (OSError, StoreError):
+            return 0
+        finally:
+            held.release()
+
+    def _remove_if_empty(self, session_id: str) -> bool:
+        """Remove a session unless it got a turn since it was listed; called under its lock."""
+        seen: list[JsonObject] = []
+        with self._log_of(session_id, READ) as (fd, path):
+            found = scan(self._disk, fd, session_id, path, take=seen.append)
+        if found.damage or any(record["type"] == "turn/start" for record in seen):
+            return False
+        remove_tree(self._disk, folder.discard(self._disk, self.root, session_id))
+        return True
+
+    def _remove(self, trash: str, held: Lock) -> None:
+        try:
+            with suppress(OSError):  # the next sweep finds it
+                remove_tree(self._disk, trash)
+        finally:
+            held.release()
+
+    def _failed(self, verb: str, session_id: str, exc: OSError) -> StoreError:
+        path = f"{self.root}/{session_id}"
+        return StoreError(f"cannot {verb} session {session_id!r} in {path}: {exc}", session_id=session_id, path=path)
+
+
+def _ignore(record: JsonObject) -> None:
+    """Take a record for no more than its checksum."""
