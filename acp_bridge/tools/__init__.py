@@ -5,12 +5,15 @@ Owns the Tool, Files and Commands ports and the built-in tools. Knows no model a
 
 from .edit_file import EditFile
 from .files import Files, LocalFiles
-from .guard import Commands, Ended, GuardedCommands
+from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
+from .list_files import ListFiles
 from .permission import MODES, Mode, PermissionOption, Permit, Question
 from .pipeline import Pipeline, Watcher, parsed_arguments
 from .read_file import ReadFile
 from .run_command import RunCommand
+from .search_files import SearchFiles
 from .tool import Access, Call, Drawing, Tool, ToolOutput, ToolSpec, Workspace
+from .write_file import WriteFile
 
 __all__ = [
     "MODES",
@@ -33,10 +36,11 @@ __all__ = [
     "Watcher",
     "Workspace",
     "builtin_tools",
+    "earlier_commands_ended",
     "parsed_arguments",
 ]
 
 
 def builtin_tools() -> tuple[Tool, ...]:
     """Return the tools that work on files and run commands, in the order in which models are offered them."""
-    return (ReadFile(), EditFile(), RunCommand())
+    return (ReadFile(), WriteFile(), EditFile(), ListFiles(), SearchFiles(), RunCommand())

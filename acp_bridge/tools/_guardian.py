@@ -12,13 +12,16 @@ the stream, at which it ends everything. Without anything left to guard it goes 
 the program is not to have: Python sets LC_CTYPE for itself where no locale is set (PEP 538).
 """
 
-import _ctypes  # pyright: ignore[reportMissingModuleSource]  # `ctypes` itself takes 3 ms to import
-import _signal  # likewise: `signal` takes 5 ms
+# ruff: noqa: SIM105, S606 - contextlib takes 4 ms to import; and starting programs is all that this is for
+
+import _ctypes  # `ctypes` itself takes 3 ms to import
 import fcntl
 import os
 import select
 import sys
 import time
+
+_signal = __import__("_signal")  # likewise: `signal` takes 5 ms; and it has no type stub
 
 GRACE_S = 0.4
 """Between TERM and KILL."""
@@ -71,7 +74,7 @@ class Guard:
         os.set_blocking(wake, False)
         os.set_blocking(waker, False)
         _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        _signal.signal(_signal.SIGCHLD, woken)
         self.poll.register(wake, select.POLLIN)
         self.poll.register(self.control, select.POLLIN)
         return wake
@@ -138,9 +141,9 @@ class Guard:
             self.reap(wake)
             pause = min(pause * 2, 200)  # what the kernel holds goes when it goes
 
-    def finish(self) -> None:
-        if self.code is None and self.child:
-            self.say("ended -1 0")
+
+def woken(number: int, frame: object) -> None:
+    """Take a signal that matters only as a byte in the wake-up pipe."""
 
 
 def spawned(argv: list[str]) -> int:
@@ -267,7 +270,7 @@ def prepare() -> None:
         _signal.signal(number, _signal.SIG_IGN)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
     if LINUX:
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]
         for option in (PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS):
             _ctypes.call_function(prctl, (option, 1, 0, 0, 0))
 
@@ -299,7 +302,6 @@ def main() -> None:
             guard.say("failed its lock is held by another process")
             return
         guard.run(argv)
-        guard.finish()
     except OSError as exc:
         guard.say(f"failed {exc.strerror}")
 

@@ -56,7 +56,9 @@ class Capture:
         tail = b"".join(self._tail)
         if not self.cut:
             return (bytes(self._head) + tail).decode("utf-8", "replace")
-        head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))  # half a character is left out
+        head = codecs.getincrementaldecoder("utf-8")("replace").decode(
+            bytes(self._head)
+        )  # half a character is left out
         return f"{head}\n[… {self.cut} bytes left out …]\n{_from_a_character(tail).decode('utf-8', 'replace')}"
 
     def close(self) -> None:

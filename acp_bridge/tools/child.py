@@ -1,6 +1,6 @@
 """One program under a guard process of its own, seen from the agent.
 
-Owns the descriptors, the words exchanged with the guard, and the certainty that both are gone. Knows no shell, no output.
+Owns the descriptors, the words exchanged with the guard, and the certainty that both are gone. Knows no shell.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class GuardedChild:
         """Wait until the guard has gone, which it does when nothing is left to guard."""
         while await self._line():
             pass
-        while self._guard.poll() is None:
+        while self._guard.poll() is None:  # noqa: ASYNC110 - no event comes from a process
             await anyio.sleep(0.001)  # it has closed its end; what is left of its exit takes less than this
         self._control.close()
 

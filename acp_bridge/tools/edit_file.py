@@ -2,10 +2,11 @@
 
 from pydantic import Field
 
-from acp_bridge.content import Diff, JsonObject, Location, Text
+from acp_bridge.content import JsonObject, Location, Text
 from acp_bridge.errors import ToolError
 
 from .arguments import Arguments, checked, parsed
+from .changes import drawn, refuse_if_changed
 from .drawing import title
 from .files import digest
 from .paths import accessed, lexical, permitted, resolved
@@ -67,14 +68,13 @@ class EditFile:
         asked = parsed(_Arguments, arguments)
         path = permitted(asked.path, call)
         old = await call.files.read_text(path)
-        if call.seen.get(str(path), digest(old)) != digest(old):
-            raise ToolError(f"{asked.path!r} was changed since this session last read or wrote it; read it again first")
+        refuse_if_changed(call, path, old)
         new, count = replaced(old, asked.old_text, asked.new_text, every=bool(asked.replace_all))
         await call.files.write_text(path, new)
         times = "" if count == 1 else f" in {count} places"
         return ToolOutput(
             content=(Text(text=f"Edited {asked.path}{times}."),),
-            shown=(Diff(path=str(path), old_text=old, new_text=new),),
+            shown=drawn(path, old, new),
             digests={str(path): digest(new)},
         )
 

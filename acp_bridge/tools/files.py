@@ -70,7 +70,7 @@ def digest(text: str) -> str:
 
 def _read(path: Path) -> str:
     try:
-        with _folder(path.parent) as folder:
+        with held(path.parent) as folder:
             fd = os.open(path.name or ".", _READ, dir_fd=folder)
             with open(fd, "rb", buffering=0) as file:
                 data = _content(file.fileno(), path)
@@ -112,7 +112,7 @@ def _write(path: Path, text: str) -> None:
     except UnicodeEncodeError as exc:
         raise ToolError(f"the text for {str(path)!r} has half a character (a lone surrogate) at {exc.start}") from exc
     try:
-        with _folder(path.parent, make=True) as folder:
+        with held(path.parent, make=True) as folder:
             _replace(folder, path, data)
     except OSError as exc:
         raise _refusal(path, exc) from exc
@@ -171,8 +171,8 @@ def _sync_folder(folder: int) -> None:
 
 
 @contextmanager
-def _folder(path: Path, *, make: bool = False) -> Generator[int]:
-    """Hold `path` open, entered part by part: it is resolved, so a link in it was made after the check."""
+def held(path: Path, *, make: bool = False) -> Generator[int]:
+    """Hold the folder `path` open, entered part by part: it is resolved, so a link in it was made after the check."""
     held = os.open(path.anchor, _FOLDER)
     try:
         for name in path.parts[1:]:

@@ -103,9 +103,7 @@ class GuardedCommands:
                 await guard(argv, env=self._env, cwd=cwd, fds=fds, keep=held.append, running=self._running)
                 sink.close()  # else the end of the output could never be seen
                 code, left = await _watched(held[0], source.fileno(), capture, timeout_s, progress)
-            return Ended(
-                code=code, output=capture.text(), cut=capture.cut, spilled=capture.spilled, left_running=left
-            )
+            return Ended(code=code, output=capture.text(), cut=capture.cut, spilled=capture.spilled, left_running=left)
         finally:
             capture.close()
             for child in held:
@@ -136,7 +134,7 @@ async def earlier_commands_ended(path: Path, wait_s: float = 2.0) -> bool:
         return True
     try:
         with anyio.move_on_after(wait_s):
-            while not _taken(fd):
+            while not _taken(fd):  # noqa: ASYNC110 - no event comes from a lock
                 await anyio.sleep(0.02)
             return True
         return _taken(fd)

@@ -53,10 +53,11 @@ def accessed(kind: AccessKind, target: Target) -> Access:
     """Return what a call that touches only `target` asks for; a grant covers that very path."""
     if kind == "read" and target.spilled:
         return Access(kind=kind, paths=(target.path,))
-    scope = "" if target.protected else str(target.path)
-    return Access(
-        kind=kind, inside=target.inside, protected=target.protected, scope=scope, paths=(target.path,)
-    )
+    name = str(target.path)
+    scope = name if name.isprintable() else repr(name)  # it is shown as what would be allowed from then on
+    if target.protected:
+        scope = ""
+    return Access(kind=kind, inside=target.inside, protected=target.protected, scope=scope, paths=(target.path,))
 
 
 def permitted(text: str, call: Call) -> Path:
@@ -114,6 +115,4 @@ def _is_git(name: str) -> bool:
 
 def _is_git_folder(folder: Path) -> bool:
     """Whether git would take hooks and settings from `folder`: a bare one, or one that a `.git` file points to."""
-    return os.path.isfile(folder / "HEAD") and any(
-        os.path.exists(folder / name) for name in ("objects", "commondir")
-    )
+    return os.path.isfile(folder / "HEAD") and any(os.path.exists(folder / name) for name in ("objects", "commondir"))

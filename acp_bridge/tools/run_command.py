@@ -30,7 +30,7 @@ class RunCommand:
         name="run_command",
         description=(
             "Run a shell command (sh) and return its output. It reads nothing from stdin. It is ended after "
-            f"timeout_s. A job left in the background (cmd > log 2>&1 &) goes on until the session closes."
+            "timeout_s. A job left in the background (cmd > log 2>&1 &) goes on until the session closes."
         ),
         parameters={
             "type": "object",
@@ -68,9 +68,7 @@ class RunCommand:
         target = resolved(asked.cwd or ".", workspace)
         scope = "" if target.protected else grantable(asked.command, target.path)
         access = accessed("execute", target)
-        return Access(
-            kind="execute", inside=access.inside, protected=access.protected, scope=scope, paths=access.paths
-        )
+        return Access(kind="execute", inside=access.inside, protected=access.protected, scope=scope, paths=access.paths)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Run until the shell ends; cancelled, end the whole tree first."""

@@ -20,7 +20,7 @@ def grantable(command: str, cwd: Path) -> str:
     The text is kept exactly, but for white space around it: what looks alike to a shell need not be.
     """
     command = command.strip()
-    return f"{cwd}\n{command}" if is_simple(command) else ""
+    return f"{command} in {str(cwd)!r}" if is_simple(command) else ""
 
 
 def is_simple(command: str) -> bool:

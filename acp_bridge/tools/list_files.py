@@ -1,0 +1,105 @@
+"""`list_files`: a folder's entries, or the files below it that match a pattern."""
+
+import os
+from pathlib import Path
+
+import anyio.to_thread
+
+from acp_bridge.content import JsonObject, Location, Text
+from acp_bridge.errors import ToolError
+
+from .arguments import Arguments, checked, parsed
+from .drawing import title
+from .files import held
+from .paths import accessed, lexical, permitted, resolved
+from .ripgrep import ripgrep
+from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+
+MAX_ENTRIES = 1000
+MAX_BYTES = 60_000
+
+
+class _Arguments(Arguments):
+    path: str | None = None
+    pattern: str | None = None
+
+
+class ListFiles:
+    """Lists names. Without a pattern one folder, all of it; with one the whole tree, but for what git ignores."""
+
+    spec = ToolSpec(
+        name="list_files",
+        description=(
+            "List a folder's entries (folders end in /). With pattern, list the files below it whose path matches "
+            "the glob, e.g. *.py or src/**/test_*.py; what .gitignore names is left out."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "Folder. Default: the session's folder."},
+                "pattern": {"type": "string", "description": "Glob. Without a slash it matches names at any depth."},
+            },
+            "additionalProperties": False,
+        },
+        effect="read",
+        kind="search",
+        parallel=True,
+    )
+
+    def check(self, arguments: JsonObject) -> JsonObject:
+        """Return the arguments with defaults filled in."""
+        return checked(_Arguments, arguments)
+
+    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
+        """Draw the pattern and the folder."""
+        path, pattern = arguments.get("path"), arguments.get("pattern")
+        folder = path if isinstance(path, str) else "."
+        subject = f"{pattern} in {folder}" if isinstance(pattern, str) else folder
+        return Drawing(
+            title=title("List", subject), kind="search", locations=(Location(path=lexical(folder, workspace)),)
+        )
+
+    def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
+        """Read a folder."""
+        return accessed("read", resolved(parsed(_Arguments, arguments).path or ".", workspace))
+
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
+        """Return the names, one a line."""
+        asked = parsed(_Arguments, arguments)
+        path = permitted(asked.path or ".", call)
+        if asked.pattern is None:
+            names = await anyio.to_thread.run_sync(_entries, path)
+            cut = False
+        else:
+            arguments_ = ("--files", "--null", f"--glob={asked.pattern}")
+            found = await ripgrep(arguments_, path, call.workspace, max_bytes=MAX_BYTES)
+            names = [os.fsdecode(name).removeprefix("./") for name in found.output.split(b"\0")[:-1]]
+            cut = found.cut
+        notes: list[str] = []
+        if len(names) > MAX_ENTRIES:
+            notes.append(f"[{len(names) - MAX_ENTRIES} more left out]")
+        if cut:
+            notes.append("[there are more; narrow the pattern or the path]")
+        lines = [*names[:MAX_ENTRIES], *notes] or ["[nothing here]" if asked.pattern is None else "[no file matches]"]
+        return ToolOutput(content=(Text(text="\n".join(lines)),))
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        with held(folder) as place:
+            fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+            try:
+                with os.scandir(fd) as entries:
+                    return sorted(entry.name + _mark(entry) for entry in entries)
+            finally:
+                os.close(fd)
+    except NotADirectoryError as exc:
+        raise ToolError(f"{str(folder)!r} is no folder; use read_file") from exc
+    except OSError as exc:
+        raise ToolError(f"{str(folder)!r} cannot be listed: {(exc.strerror or 'I/O error').lower()}") from exc
+
+
+def _mark(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "@"
+    return "/" if entry.is_dir(follow_symlinks=False) else ""

@@ -1,0 +1,87 @@
+"""`search_files`: lines that match a regular expression, in a folder or a file."""
+
+from pydantic import Field
+
+from acp_bridge.content import JsonObject, Location, Text
+
+from .arguments import Arguments, checked, parsed
+from .drawing import title
+from .paths import accessed, lexical, permitted, resolved
+from .ripgrep import ripgrep
+from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+
+MAX_MATCHES = 300
+MAX_BYTES = 60_000
+MAX_COLUMNS = 300
+
+
+class _Arguments(Arguments):
+    pattern: str = Field(min_length=1)
+    path: str | None = None
+    include: str | None = None
+    ignore_case: bool | None = None
+
+
+class SearchFiles:
+    """Searches text on the disk; what an editor holds unsaved is not found."""
+
+    spec = ToolSpec(
+        name="search_files",
+        description=(
+            "Search text files for a regular expression (ripgrep's). Gives path:line:text, in order of path. "
+            "Binary files and what .gitignore names are left out."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string"},
+                "path": {"type": "string", "description": "Folder or file. Default: the session's folder."},
+                "include": {"type": "string", "description": "Glob of files to search, e.g. *.py"},
+                "ignore_case": {"type": "boolean", "description": "Default false."},
+            },
+            "required": ["pattern"],
+            "additionalProperties": False,
+        },
+        effect="read",
+        kind="search",
+        parallel=True,
+    )
+
+    def check(self, arguments: JsonObject) -> JsonObject:
+        """Return the arguments with defaults filled in."""
+        return checked(_Arguments, arguments)
+
+    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
+        """Draw the pattern and where it is searched."""
+        path, pattern = arguments.get("path"), arguments.get("pattern")
+        place = path if isinstance(path, str) else "."
+        words = f"{pattern} in {place}" if isinstance(pattern, str) else place
+        return Drawing(
+            title=title("Search", words), kind="search", locations=(Location(path=lexical(place, workspace)),)
+        )
+
+    def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
+        """Read a folder or a file."""
+        return accessed("read", resolved(parsed(_Arguments, arguments).path or ".", workspace))
+
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
+        """Return the matching lines."""
+        asked = parsed(_Arguments, arguments)
+        path = permitted(asked.path or ".", call)
+        options = ["--line-number", "--no-heading", "--with-filename", "--null", f"--regexp={asked.pattern}"]
+        options += [f"--max-columns={MAX_COLUMNS}", "--max-columns-preview"]
+        if asked.ignore_case:
+            options.append("--ignore-case")
+        if asked.include:
+            options.append(f"--glob={asked.include}")
+        found = await ripgrep(options, path, call.workspace, max_bytes=MAX_BYTES)
+        matches = [_line(line) for line in found.output.split(b"\n")[:-1] if b"\0" in line]
+        lines = matches[:MAX_MATCHES]
+        if found.cut or len(matches) > MAX_MATCHES:
+            lines.append("[there are more matches; narrow the pattern, the path or include]")
+        return ToolOutput(content=(Text(text="\n".join(lines) or "[no match]"),))
+
+
+def _line(line: bytes) -> str:
+    name, _, rest = line.partition(b"\0")
+    return f"{name.decode('utf-8', 'replace').removeprefix('./')}:{rest.decode('utf-8', 'replace').rstrip()}"
