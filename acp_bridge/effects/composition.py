@@ -30,6 +30,10 @@ class Given:
         except KeyError:
             raise LookupError(f"no earlier part gives {key.name!r}; list the one that does first") from None
 
+    def expect(self, name: str) -> None:
+        if name in self._values:
+            raise LookupError(f"two parts give {name!r}; leave one of them out")
+
     def add(self, name: str, value: Any) -> None:
         self._values[name] = value
 
@@ -56,6 +60,7 @@ async def composed(parts: Iterable[Part]) -> AsyncGenerator[Given]:
         for part in parts:
             name = part.gives.name
             try:
+                given.expect(name)
                 manager = part.setup(given)
                 given.add(name, await manager.__aenter__())
             except Exception as exc:

@@ -33,6 +33,11 @@ class MemoryWire:
         """Queue `line` for the other end. Never blocks and always accepts."""
         self._outgoing.put(line)
 
+    @property
+    def congested(self) -> bool:
+        """Whether more is queued than the bound."""
+        return self._outgoing.pending > QUEUE_SIZE
+
     async def ready(self) -> None:
         """Wait while more is queued than the bound."""
         if self._outgoing.pending > QUEUE_SIZE:

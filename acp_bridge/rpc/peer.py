@@ -43,6 +43,11 @@ class Transport(Protocol):
         """Queue `line`. Never blocks, always accepts."""
         ...
 
+    @property
+    def congested(self) -> bool:
+        """Whether too much is queued."""
+        ...
+
     async def ready(self) -> None:
         """Wait while too much is queued."""
         ...
@@ -276,6 +281,11 @@ class Peer:
     def send_raw(self, line: bytes) -> None:
         """Send a line that is encoded already, newline included."""
         self._wire.send(line)
+
+    @property
+    def congested(self) -> bool:
+        """Whether the other side is too far behind; then whoever sends in bulk awaits `ready`."""
+        return self._wire.congested
 
     async def ready(self) -> None:
         """Wait while the other side is too far behind. For whoever sends in bulk."""

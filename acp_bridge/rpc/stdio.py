@@ -20,6 +20,7 @@ READ_SIZE: Final = 64 * 1024
 READ_AHEAD: Final = 4  # blocks read and not yet received; a pipe holds one
 JOIN_SIZE: Final = 256 * 1024
 QUEUE_SIZE: Final = 4 * 1024 * 1024
+BURST_SIZE: Final = 64 * 1024
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ def open_stdio() -> "Wire":
     """Take stdin and stdout for the protocol, so that nothing else in this process or its children can reach them.
 
     Missing descriptors 0 to 2 are opened on the null device. Afterwards 0 reads nothing and 1 goes where stderr goes.
+    Call it first of all, before there is an event loop: what a loop opens for itself takes the missing numbers.
     """
     for fd in (0, 1, 2):
         try:
@@ -70,6 +72,7 @@ class Wire:
         self._queue: deque[bytes] = deque()
         self._wake = threading.Event()
         self._failed = False
+        self._yielded = 0
         self._accepted = 0  # bytes, counted by `send` alone
         self._written = 0  # bytes, counted by the writer alone: so the difference needs no lock
         self._waiters: list[tuple[int, anyio.Event]] = []
@@ -133,10 +136,20 @@ class Wire:
         if not self._wake.is_set():
             self._wake.set()
 
+    @property
+    def congested(self) -> bool:
+        """Whether more is queued than the bound, and a reader may still take it."""
+        return self._accepted - self._written > QUEUE_SIZE and not self._failed
+
     async def ready(self) -> None:
-        """Wait while more is queued than the bound; returns at once otherwise. For whoever sends in bulk."""
-        if self.pending_bytes > QUEUE_SIZE:
+        """Wait while more is queued than the bound. For whoever sends in bulk."""
+        if self.pending_bytes > QUEUE_SIZE and not self._failed:
             await self._until_pending(QUEUE_SIZE // 2)
+        elif self._accepted - self._yielded > BURST_SIZE:  # however fast the client is, others have their turn
+            await checkpoint()
+        else:
+            return
+        self._yielded = self._accepted
 
     async def drain(self, deadline_s: float) -> int:
         """Wait for all that was sent to be written, `deadline_s` at most; how many bytes were not."""

@@ -418,8 +418,9 @@ async def test_leaving_ends_what_runs_and_answers_nothing() -> None:
 
 async def test_a_cancel_from_outside_ends_everything() -> None:
     ours, theirs = MemoryWire.pair()
+    peer = Peer(ours, admit=forever, notify=lambda notification: None)
     with anyio.fail_after(5), anyio.CancelScope() as scope:
-        async with Peer(ours, admit=forever, notify=lambda notification: None) as peer, anyio.create_task_group() as tg:
+        async with peer, anyio.create_task_group() as tg:
             tg.start_soon(peer.serve)
             theirs.send(encode(Request(1, "m", {})))
             await anyio.wait_all_tasks_blocked()
@@ -449,20 +450,20 @@ async def test_a_thousand_requests_in_one_write_are_all_answered() -> None:
 
 
 async def test_a_request_to_the_client_returns_its_result_or_raises_its_error() -> None:
+    found: list[Any] = []
+
+    async def ask(peer: Peer, method: str) -> None:
+        try:
+            found.append(await peer.request(method, {"a": 1}))
+        except RpcError as exc:
+            found.append((exc.code, exc.message, exc.data))
+
     async with serving(echo) as (peer, client), anyio.create_task_group() as tg:
-        found: list[Any] = []
-
-        async def ask(method: str) -> None:
-            try:
-                found.append(await peer.request(method, {"a": 1}))
-            except RpcError as exc:
-                found.append((exc.code, exc.message, exc.data))
-
-        tg.start_soon(ask, "good")
+        tg.start_soon(ask, peer, "good")
         assert await client.next() == {"jsonrpc": "2.0", "id": 1, "method": "good", "params": {"a": 1}}
         client.send(Success(99, None), Success(1, None), Success(1, "again"))
         await anyio.wait_all_tasks_blocked()
-        tg.start_soon(ask, "bad")
+        tg.start_soon(ask, peer, "bad")
         assert (await client.next())["id"] == 2
         client.send(Failure(2, -32002, "not found", {"uri": "x"}))
         await anyio.wait_all_tasks_blocked()
@@ -542,18 +543,18 @@ async def test_a_request_that_makes_too_long_a_line_raises_and_sends_nothing() -
 
 
 async def test_who_sends_in_bulk_waits_for_a_slow_client() -> None:
+    line = encode(Notification("n", {"a": "x" * 100_000}))
+    sent = 0
+
+    async def produce(peer: Peer) -> None:
+        nonlocal sent
+        for _ in range(100):
+            await peer.ready()
+            peer.send_raw(line)
+            sent += 1
+
     async with serving(echo) as (peer, client), anyio.create_task_group() as tg:
-        line = encode(Notification("n", {"a": "x" * 100_000}))
-        sent = 0
-
-        async def produce() -> None:
-            nonlocal sent
-            for _ in range(100):
-                await peer.ready()
-                peer.send_raw(line)
-                sent += 1
-
-        tg.start_soon(produce)
+        tg.start_soon(produce, peer)
         await anyio.wait_all_tasks_blocked()
         assert 40 <= sent < 50
         for _ in range(100):
