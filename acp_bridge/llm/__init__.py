@@ -4,6 +4,51 @@ Owns the translation between our request and a provider's, in both directions. K
 loop retries, and what it is told here is typed so that it can decide. No failure of a provider is raised.
 """
 
+from .endpoint import Endpoint
+from .local_servers import LOCAL_PROVIDERS, LocalServer, detect_local, models_at
 from .model import Delta, Failed, Finished, Model, StopCause, TextDelta, ThoughtDelta, ToolDelta
+from .replay import Recorder
+from .routes import (
+    PRESETS,
+    AuthRequired,
+    Options,
+    Preset,
+    Route,
+    no_model_configured,
+    open_model,
+    options_from,
+    parse_route,
+    preload,
+)
+from .script import Script, script_from
+from .scripted import ScriptedModel
 
-__all__ = ["Delta", "Failed", "Finished", "Model", "StopCause", "TextDelta", "ThoughtDelta", "ToolDelta"]
+__all__ = [
+    "LOCAL_PROVIDERS",
+    "PRESETS",
+    "AuthRequired",
+    "Delta",
+    "Endpoint",
+    "Failed",
+    "Finished",
+    "LocalServer",
+    "Model",
+    "Options",
+    "Preset",
+    "Recorder",
+    "Route",
+    "Script",
+    "ScriptedModel",
+    "StopCause",
+    "TextDelta",
+    "ThoughtDelta",
+    "ToolDelta",
+    "detect_local",
+    "models_at",
+    "no_model_configured",
+    "open_model",
+    "options_from",
+    "parse_route",
+    "preload",
+    "script_from",
+]

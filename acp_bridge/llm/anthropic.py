@@ -1,0 +1,211 @@
+"""Anthropic's messages API over the official SDK, streamed, the raw events read with orjson.
+
+Owns the dressing of our request in Anthropic's shapes and the sending. What comes back is read in `anthropic_answer`.
+Imported only when such a route is opened: the SDK costs most of a second.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, assert_never, cast
+
+import anthropic
+
+from acp_bridge.content import (
+    AnswerBlock,
+    Image,
+    JsonObject,
+    PromptBlock,
+    Resource,
+    ResourceLink,
+    Text,
+    Thought,
+    ToolRequest,
+)
+from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
+
+from .anthropic_answer import AnthropicAnswer
+from .dress import arguments_object, image_bytes, link_text, lost_text, resource_text, wire_id
+from .endpoint import Endpoint
+from .failures import Provider
+from .model import Delta, Failed
+from .sse import SseDecoder
+from .wire import http_options, payloads, shown_url
+
+_CACHED = {"type": "ephemeral"}
+_NOTHING: JsonObject = {"type": "text", "text": "(nothing)"}
+
+
+class AnthropicModel:
+    """One model behind Anthropic's API or a server that speaks it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._provider = Provider(endpoint.provider, shown_url(endpoint.base_url), endpoint.key)
+        timeout = anthropic.Timeout(endpoint.idle_s, connect=endpoint.connect_s)
+        self._client = anthropic.AsyncAnthropic(
+            api_key=endpoint.key or "none",  # an explicit one keeps the SDK from looking for others
+            base_url=endpoint.base_url,
+            max_retries=0,  # ours are logged
+            http_client=anthropic.DefaultAsyncHttpxClient(**http_options(endpoint.base_url, timeout)),
+            timeout=timeout,
+        )
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that fit, if known."""
+        return self._endpoint.context_window
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether images are sent."""
+        return self._endpoint.takes_images
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
+        answer = AnthropicAnswer(self._provider)
+        decoder = SseDecoder()
+        try:
+            body = request_body(request, self._endpoint)
+            messages = cast("Any", self._client.messages)  # typed for literal arguments, not for a mapping
+            async with messages.with_streaming_response.create(**body) as response:
+                async with aclosing(payloads(response, decoder)) as batches:
+                    async for batch in batches:
+                        for payload in batch:
+                            for delta in answer.take(payload):
+                                yield delta
+                                if isinstance(delta, Failed):
+                                    return
+            last = answer.end(bytes(decoder.junk))
+        except Exception as exc:  # noqa: BLE001 - the boundary of a provider call; `raised` logs what it does not know
+            last = self._provider.raised(exc)
+        yield last
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
+    """Return the arguments of `messages.create`. Pure."""
+    body: JsonObject = {
+        "model": endpoint.model,
+        "max_tokens": endpoint.max_output_tokens,
+        "messages": _Dress(request, endpoint).messages(),
+        "stream": True,
+    }
+    if request.system:
+        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
+    if request.tools:
+        body["tools"] = tools = [
+            {"name": tool["name"], "description": tool.get("description", ""), "input_schema": tool["parameters"]}
+            for tool in request.tools
+        ]
+        tools[-1]["cache_control"] = _CACHED
+    options = dict(request.options)
+    if "max_tokens" in options:
+        body["max_tokens"] = options.pop("max_tokens")
+    if options:
+        body["extra_body"] = options
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class _Dress:
+    """Our messages in Anthropic's shapes: roles alternate, the user's first, no empty text."""
+
+    request: ModelRequest
+    endpoint: Endpoint
+
+    def messages(self) -> list[JsonObject]:
+        dressed: list[JsonObject] = []
+        for message in self.request.messages:
+            match message:
+                case FromUser(content):
+                    _add(dressed, "user", [self._part(block) for block in content])
+                case FromAssistant(content):
+                    _add(dressed, "assistant", self._assistant(content))
+                case FromTools(answers):
+                    _add(dressed, "user", [self._result(answer) for answer in answers])
+                case _:
+                    assert_never(message)
+        if dressed and dressed[0]["role"] != "user":
+            dressed.insert(0, {"role": "user", "content": [_NOTHING]})
+        _mark_for_caching(dressed)
+        return dressed
+
+    def _assistant(self, content: tuple[AnswerBlock, ...]) -> list[JsonObject]:
+        dressed: list[JsonObject] = []
+        for block in content:
+            match block:
+                case Thought(text=text, signature=signature) if signature:
+                    if text:
+                        dressed.append({"type": "thinking", "thinking": text, "signature": signature})
+                    else:
+                        dressed.append({"type": "redacted_thinking", "data": signature})
+                case Thought():
+                    pass  # unsigned, so it would be refused
+                case Text():
+                    dressed.append({"type": "text", "text": block.text.rstrip()})  # refused with space at its end
+                case ToolRequest():
+                    arguments = arguments_object(block.arguments)
+                    call_id = wire_id(block.call_id)
+                    dressed.append({"type": "tool_use", "id": call_id, "name": block.name, "input": arguments})
+                case _:
+                    assert_never(block)
+        if all(part["type"] in ("thinking", "redacted_thinking") for part in dressed):
+            return []  # thoughts that led to nothing
+        return dressed
+
+    def _result(self, answer: ToolAnswer) -> JsonObject:
+        content = [part for part in map(self._part, answer.content) if _says_something(part)]
+        result: JsonObject = {"type": "tool_result", "tool_use_id": wire_id(answer.call_id), "content": content}
+        if answer.is_error:
+            result["is_error"] = True
+            result["content"] = content or [_NOTHING]  # an error must say something
+        return result
+
+    def _part(self, block: PromptBlock) -> JsonObject:
+        match block:
+            case Text():
+                text = block.text
+            case ResourceLink():
+                text = link_text(block)
+            case Resource():
+                text = resource_text(block)
+            case Image() if not self.endpoint.takes_images:
+                text = lost_text(block, "was left out: this model takes none")
+            case Image():
+                if (data := image_bytes(block, self.request.files)) is not None:
+                    source = {"type": "base64", "media_type": block.mime_type, "data": data}
+                    return {"type": "image", "source": source}
+                text = lost_text(block)
+            case _:
+                assert_never(block)
+        return {"type": "text", "text": text}
+
+
+def _says_something(part: JsonObject) -> bool:
+    return part["type"] != "text" or bool(part["text"].strip())
+
+
+def _add(dressed: list[JsonObject], role: str, content: Sequence[JsonObject]) -> None:
+    """Add a message, merged into the one before where the role is the same; results go first in it, as they must."""
+    content = [part for part in content if _says_something(part)]
+    if role == "user" and not content:
+        content = [_NOTHING]
+    if not content:
+        return
+    if dressed and dressed[-1]["role"] == role:
+        dressed[-1]["content"] += content
+    else:
+        dressed.append({"role": role, "content": list(content)})
+
+
+def _mark_for_caching(dressed: list[JsonObject]) -> None:
+    """Mark the ends of the last two user messages: what this request writes and what the one before wrote."""
+    marked = 0
+    for message in reversed(dressed):
+        if message["role"] == "user" and marked < 2:  # four marks in all: two here, the system prompt, the tools
+            message["content"][-1] = {**message["content"][-1], "cache_control": _CACHED}
+            marked += 1

@@ -1,0 +1,133 @@
+"""Reads the events of a streamed Anthropic message. Sans-IO: payloads in, deltas out.
+
+Owns the meaning of blocks, signatures, stop reasons and counts. Knows no HTTP.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import orjson
+
+from acp_bridge.content import JsonObject, Usage
+
+from .failures import Provider
+from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
+
+_CAUSES: dict[str, StopCause] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "pause_turn": "end",
+    "tool_use": "tools",
+    "max_tokens": "length",
+    "refusal": "refusal",
+}
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "cached_read_tokens",
+    "cache_creation_input_tokens": "cached_write_tokens",
+}
+
+
+@dataclass(slots=True)
+class AnthropicAnswer:
+    """One answer under way."""
+
+    provider: Provider
+    _calls: dict[int, int] = field(default_factory=dict[int, int])  # the event's block index → which request it is
+    _said: bool = False
+    _reason: str = ""
+    _counts: dict[str, int] = field(default_factory=dict[str, int])
+    _events: int = 0
+    _stopped: bool = False
+
+    def take(self, payload: bytes) -> list[Delta]:
+        """Return the deltas that a payload holds. A `Failed` among them ends the answer."""
+        try:
+            event: Any = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            return [delta for line in payload.split(b"\n") for delta in self.take(line)] if b"\n" in payload else []
+        if not isinstance(event, dict):
+            return []
+        try:
+            return self._event(cast("JsonObject", event))
+        except (AttributeError, KeyError, TypeError):
+            return [self.provider.cut("a piece of the answer has a shape that is not Anthropic's")]
+
+    def end(self, junk: bytes = b"") -> Finished | Failed:
+        """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
+        if not self._events:
+            return self.provider.instead_of_a_stream(junk) if junk.strip() else self.provider.empty()
+        if not self._stopped and not self._reason:
+            return self.provider.cut()
+        if self._reason == "model_context_window_exceeded":
+            return self.provider.failed("context_overflow", f"{self.provider.name}: the context window is full")
+        cause = _CAUSES.get(self._reason, "end")
+        if cause in ("end", "tools"):
+            if not self._calls and not self._said:
+                return self.provider.empty()
+            cause = "tools" if self._calls else "end"
+        return Finished(cause, Usage(**self._counts) if self._counts else None)
+
+    def _event(self, event: JsonObject) -> list[Delta]:
+        match event:
+            case {"type": "content_block_delta", "delta": {"type": str()} as delta}:
+                found = self._delta(event.get("index"), cast("JsonObject", delta))
+            case {"type": "content_block_start", "content_block": {"type": str()} as block}:
+                found = self._start(event.get("index"), cast("JsonObject", block))
+            case {"type": "message_start", "message": message}:
+                self._count(message.get("usage"))
+                found = []
+            case {"type": "message_delta", "delta": delta}:
+                self._reason = str(delta.get("stop_reason") or self._reason)
+                self._count(event.get("usage"))
+                found = []
+            case {"type": "message_stop"}:
+                self._stopped = True
+                found = []
+            case {"error": error} if error:
+                return [self.provider.told(error)]
+            case {"type": "ping" | "content_block_stop"}:
+                return []
+            case _:
+                return []  # an event of a later version, which its makers ask to leave out
+        self._events += 1
+        return found
+
+    def _start(self, index: Any, block: JsonObject) -> list[Delta]:
+        match block["type"]:
+            case "tool_use":
+                place = self._calls[index] = len(self._calls)
+                given = block.get("input")  # whole here with some servers that imitate the API
+                return [ToolDelta(place, block["name"], orjson.dumps(given).decode() if given else "")]
+            case "redacted_thinking":
+                return [ThoughtDelta("", block["data"])]
+            case "text" if block.get("text"):
+                return self._text(block["text"])
+            case _:
+                return []
+
+    def _delta(self, index: Any, delta: JsonObject) -> list[Delta]:
+        match delta["type"]:
+            case "text_delta":
+                return self._text(delta["text"])
+            case "thinking_delta":
+                return [ThoughtDelta(delta["thinking"])]
+            case "signature_delta":
+                return [ThoughtDelta("", delta["signature"])]
+            case "input_json_delta" if index in self._calls:
+                return [ToolDelta(self._calls[index], "", delta["partial_json"])] if delta["partial_json"] else []
+            case _:
+                return []
+
+    def _text(self, text: str) -> list[Delta]:
+        self._said = self._said or bool(text.strip())
+        return [TextDelta(text)] if text else []
+
+    def _count(self, usage: Any) -> None:
+        """Take over counts: they are cumulative, and already disjoint."""
+        counts = cast("JsonObject", usage or {})
+        for theirs, ours in _COUNTS.items():
+            count = counts.get(theirs)
+            if isinstance(count, int) and count >= 0:
+                self._counts[ours] = count

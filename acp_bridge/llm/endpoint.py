@@ -1,0 +1,24 @@
+"""Where a model is and how it is reached: what a route and the options come to. Plain data, no I/O."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One model at one address.
+
+    Attributes:
+        key: sent to `base_url` and nowhere else; empty if the server wants none.
+        idle_s: how long the provider may be silent, before the answer and between its pieces.
+        max_output_tokens: for providers that insist on a limit.
+    """
+
+    provider: str
+    model: str
+    base_url: str
+    key: str = field(default="", repr=False)
+    context_window: int | None = None
+    takes_images: bool = True
+    connect_s: float = 10
+    idle_s: float = 120
+    max_output_tokens: int = 32_000

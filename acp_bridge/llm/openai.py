@@ -1,0 +1,184 @@
+"""Any OpenAI-compatible server, over the official SDK: chat completions, streamed, the raw events read with orjson.
+
+Owns the dressing of our request in OpenAI's shapes and the sending. What comes back is read in `openai_answer`.
+Imported only when such a route is opened: the SDK costs most of a second.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, assert_never, cast
+
+import openai
+
+from acp_bridge.content import (
+    AnswerBlock,
+    Image,
+    JsonObject,
+    PromptBlock,
+    Resource,
+    ResourceLink,
+    Text,
+    Thought,
+    ToolRequest,
+)
+from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
+
+from .dress import arguments_text, image_bytes, link_text, lost_text, resource_text, wire_id
+from .endpoint import Endpoint
+from .failures import Provider
+from .model import Delta, Failed
+from .openai_answer import OpenAIAnswer
+from .sse import SseDecoder
+from .wire import http_options, payloads, shown_url
+
+_NO_KEY = "none"  # the SDK insists on one; servers that want none take any
+
+
+class OpenAIModel:
+    """One model behind an OpenAI-compatible server."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._provider = Provider(endpoint.provider, shown_url(endpoint.base_url), endpoint.key)
+        timeout = openai.Timeout(endpoint.idle_s, connect=endpoint.connect_s)
+        self._client = openai.AsyncOpenAI(
+            api_key=endpoint.key or _NO_KEY,
+            admin_api_key="",
+            base_url=endpoint.base_url,
+            max_retries=0,  # ours are logged
+            http_client=openai.DefaultAsyncHttpxClient(**http_options(endpoint.base_url, timeout)),
+            timeout=timeout,
+        )
+        if endpoint.provider != "openai":  # what the environment holds for OpenAI is nothing for somebody else's server
+            self._client.organization = self._client.project = None
+            self._client._custom_headers = {}  # noqa: SLF001 - the SDK fills it from OPENAI_CUSTOM_HEADERS
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that fit, if known."""
+        return self._endpoint.context_window
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether images are sent."""
+        return self._endpoint.takes_images
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
+        answer = OpenAIAnswer(self._provider)
+        decoder = SseDecoder()
+        try:
+            body = request_body(request, self._endpoint)
+            completions = cast("Any", self._client.chat.completions)  # typed for literal arguments, not for a mapping
+            async with completions.with_streaming_response.create(**body) as response:
+                async with aclosing(payloads(response, decoder)) as batches:
+                    async for batch in batches:
+                        for payload in batch:
+                            for delta in answer.take(payload):
+                                yield delta
+                                if isinstance(delta, Failed):
+                                    return
+            last = answer.end(bytes(decoder.junk))
+        except Exception as exc:  # noqa: BLE001 - the boundary of a provider call; `raised` logs what it does not know
+            last = self._provider.raised(exc)
+        yield last
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
+    """Return the arguments of `chat.completions.create`. Pure."""
+    dress = _Dress(request, endpoint)
+    body: JsonObject = {"model": endpoint.model, "messages": dress.messages(), "stream": True}
+    if endpoint.provider != "mistral":  # which refuses what it does not know, and counts without being asked
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
+    if request.options:
+        body["extra_body"] = request.options
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class _Dress:
+    """Our messages in OpenAI's shapes, and what single servers want differently."""
+
+    request: ModelRequest
+    endpoint: Endpoint
+
+    def messages(self) -> list[JsonObject]:
+        request = self.request
+        dressed: list[JsonObject] = [{"role": "system", "content": request.system}] if request.system else []
+        turn = max((i for i, m in enumerate(request.messages) if isinstance(m, FromUser)), default=0)
+        for i, message in enumerate(request.messages):
+            match message:
+                case FromUser(content):
+                    dressed.append({"role": "user", "content": self._content(content)})
+                case FromAssistant(content):
+                    dressed += self._assistant(content, thoughts=i > turn and self.endpoint.provider == "deepseek")
+                case FromTools(answers):
+                    dressed += self._results(answers)
+                case _:
+                    assert_never(message)
+        return dressed
+
+    def _results(self, answers: Sequence[ToolAnswer]) -> list[JsonObject]:
+        dressed: list[JsonObject] = []
+        pictures: list[PromptBlock] = []
+        for answer in answers:
+            texts = [block.text for block in answer.content if isinstance(block, Text)]
+            if found := [block for block in answer.content if isinstance(block, Image)]:
+                texts.append("[its pictures follow in the next message]")
+                pictures += [Text(text=f"Pictures of the tool result {self._id(answer.call_id)}:"), *found]
+            dressed.append({"role": "tool", "tool_call_id": self._id(answer.call_id), "content": "\n".join(texts)})
+        if pictures:  # a tool's message takes text alone
+            dressed.append({"role": "user", "content": self._content(pictures)})
+        return dressed
+
+    def _assistant(self, content: tuple[AnswerBlock, ...], *, thoughts: bool) -> list[JsonObject]:
+        text = "".join(block.text for block in content if isinstance(block, Text))
+        calls = [self._call(block) for block in content if isinstance(block, ToolRequest)]
+        if not text and not calls:
+            return []  # thoughts alone: nothing that these servers take back
+        message: JsonObject = {"role": "assistant", "content": text or None}
+        if calls:
+            message["tool_calls"] = calls
+        thought = "".join(block.text for block in content if isinstance(block, Thought))
+        if thoughts and thought:  # within a turn DeepSeek refuses its own calls without the thoughts that led to them
+            message["reasoning_content"] = thought
+        return [message]
+
+    def _call(self, request: ToolRequest) -> JsonObject:
+        function = {"name": request.name, "arguments": arguments_text(request.arguments)}
+        return {"id": self._id(request.call_id), "type": "function", "function": function}
+
+    def _id(self, call_id: str) -> str:
+        return wire_id(call_id, length=9 if self.endpoint.provider == "mistral" else 0)
+
+    def _content(self, blocks: Sequence[PromptBlock]) -> Any:
+        """Return a string where it is all text, since small servers take nothing else."""
+        parts = [self._part(block) for block in blocks]
+        if all(part["type"] == "text" for part in parts):
+            return "\n\n".join(part["text"] for part in parts)
+        return parts
+
+    def _part(self, block: PromptBlock) -> JsonObject:
+        match block:
+            case Text():
+                text = block.text
+            case ResourceLink():
+                text = link_text(block)
+            case Resource():
+                text = resource_text(block)
+            case Image() if not self.endpoint.takes_images:
+                text = lost_text(block, "was left out: this model takes none")
+            case Image():
+                if (data := image_bytes(block, self.request.files)) is not None:
+                    return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{data}"}}
+                text = lost_text(block)
+            case _:
+                assert_never(block)
+        return {"type": "text", "text": text}

@@ -1,0 +1,197 @@
+"""Reads the chunks of a streamed chat completion. Sans-IO: payloads in, deltas out.
+
+Owns what servers do differently: reasoning under two names, tool calls whose ids and indices repeat or are missing,
+errors inside a 200, an end without a reason. Knows no HTTP.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import orjson
+
+from acp_bridge.content import JsonObject, Usage
+
+from .dress import is_object
+from .failures import Provider
+from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
+
+_CAUSES: dict[str, StopCause] = {
+    "stop": "end",
+    "end_turn": "end",
+    "eos": "end",
+    "tool_calls": "tools",
+    "function_call": "tools",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "refusal",
+}
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call under way. `key` is the index that the server gave it."""
+
+    key: int | None
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class OpenAIAnswer:
+    """One answer under way."""
+
+    provider: Provider
+    _calls: list[_Call] = field(default_factory=list[_Call])
+    _said: bool = False
+    _refused: bool = False
+    _reason: str = ""
+    _usage: Usage | None = None
+    _chunks: int = 0
+
+    def take(self, payload: bytes) -> list[Delta]:
+        """Return the deltas that a payload holds. A `Failed` among them ends the answer."""
+        try:
+            chunk: Any = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            return self._take_lines(payload)
+        if not isinstance(chunk, dict):
+            return []  # junk that is JSON by accident
+        try:
+            return self._chunk(cast("JsonObject", chunk))
+        except (AttributeError, IndexError, KeyError, TypeError):
+            return [self.provider.cut("a piece of the answer has a shape that is not OpenAI's")]
+
+    def end(self, junk: bytes = b"") -> Finished | Failed:
+        """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
+        if not self._chunks:
+            return self.provider.instead_of_a_stream(junk) if junk.strip() else self.provider.empty()
+        if not self._reason:
+            return self.provider.cut()
+        if self._reason in ("error", "insufficient_system_resource"):
+            return self.provider.failed("overloaded", f"{self.provider.name} gave up on the answer: {self._reason}")
+        cause: StopCause = "refusal" if self._refused else _CAUSES.get(self._reason, "end")
+        if cause in ("end", "tools"):
+            if not self._calls and not self._said:
+                return self.provider.empty()
+            cause = "tools" if self._calls else "end"
+        return Finished(cause, self._usage)
+
+    def _take_lines(self, payload: bytes) -> list[Delta]:
+        """Read a payload whose events were not parted by empty lines; a line that is no JSON is left out."""
+        if b"\n" not in payload:
+            return []
+        return [delta for line in payload.split(b"\n") for delta in self.take(line)]
+
+    def _chunk(self, chunk: JsonObject) -> list[Delta]:
+        self._chunks += 1
+        if error := chunk.get("error"):
+            return [self.provider.told(error)]
+        if usage := chunk.get("usage"):
+            self._usage = _usage(usage)
+        choices: Any = chunk.get("choices")
+        if not choices:
+            return []
+        choice: JsonObject = choices[0]
+        if reason := choice.get("finish_reason"):
+            self._reason = str(reason)
+        if error := choice.get("error"):  # OpenRouter, when the server behind it breaks off
+            return [self.provider.told(error)]
+        delta: Any = choice.get("delta") or choice.get("message")
+        return self._delta(cast("JsonObject", delta)) if isinstance(delta, dict) else []
+
+    def _delta(self, delta: JsonObject) -> list[Delta]:
+        deltas: list[Delta] = []
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            deltas.append(ThoughtDelta(_text(thought)))
+        if content := delta.get("content"):
+            if isinstance(content, str):
+                deltas.append(TextDelta(content))
+            else:
+                deltas += _parts(content)
+        if refusal := delta.get("refusal"):
+            self._refused = True
+            deltas.append(TextDelta(_text(refusal)))
+        if not self._said:
+            self._said = any(isinstance(d, TextDelta) and d.text.strip() for d in deltas)
+        for call in delta.get("tool_calls") or ():
+            deltas += self._tool(call)
+        return deltas
+
+    def _tool(self, piece: JsonObject) -> list[Delta]:
+        function: JsonObject = piece.get("function") or {}
+        name, arguments = str(function.get("name") or ""), function.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = orjson.dumps(arguments).decode() if arguments else ""
+        place = self._place(piece.get("index"), str(piece.get("id") or ""), name)
+        call = self._calls[place]
+        told = name if not call.name else ""
+        call.name = call.name or name
+        call.pieces.append(arguments)
+        return [ToolDelta(place, told, arguments)] if told or arguments else []
+
+    def _place(self, key: int | None, call_id: str, name: str) -> int:
+        """Return which call a piece belongs to, by index and id where the server gives them."""
+        for place in range(len(self._calls) - 1, -1, -1):
+            call = self._calls[place]
+            same_id = bool(call_id) and call.id == call_id
+            if key is None and not call_id and place < len(self._calls) - 1:
+                break  # without either, only the last one can be meant
+            if not same_id and key is not None and call.key != key:
+                continue
+            if not same_id and call_id and call.id:
+                continue  # one index for several calls: the id tells them apart
+            if not same_id and name and call.name and is_object("".join(call.pieces)):
+                continue  # whole already, and a name again: the next call
+            call.id = call.id or call_id
+            return place
+        self._calls.append(_Call(key, call_id))
+        return len(self._calls) - 1
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _parts(content: Any) -> list[Delta]:
+    """Read content in parts, as Mistral's reasoning models stream it."""
+    deltas: list[Delta] = []
+    for part in cast("list[Any]", content) if isinstance(content, list) else []:
+        match part:
+            case {"type": "text", "text": str(text)}:
+                deltas.append(TextDelta(text))
+            case {"type": "thinking", "thinking": [*thoughts]}:
+                deltas += [ThoughtDelta(text) for text in map(_inner_text, thoughts) if text]
+            case _:
+                pass
+    return deltas
+
+
+def _inner_text(part: Any) -> str:
+    match part:
+        case {"text": str(text)}:
+            return text
+        case _:
+            return ""
+
+
+def _usage(usage: JsonObject) -> Usage:
+    """Return disjoint counts: here the cached are within the prompt's, the reasoning within the completion's."""
+    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    details: JsonObject = usage.get("prompt_tokens_details") or {}
+    cached = _count(details, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
+    written = _count(details, "cache_write_tokens")
+    thought = _count(usage.get("completion_tokens_details") or {}, "reasoning_tokens")
+    return Usage(
+        input_tokens=max(0, prompt - cached - written),
+        output_tokens=completion - thought if thought <= completion else completion,  # xAI counts them beside
+        cached_read_tokens=cached,
+        cached_write_tokens=written,
+        thought_tokens=thought,
+    )
+
+
+def _count(value: JsonObject, key: str) -> int:
+    count = value.get(key)
+    return count if isinstance(count, int) and count > 0 else 0

@@ -1,0 +1,249 @@
+"""Routes: `provider:model`, what each provider needs, and the opening of a model behind one.
+
+Owns the presets, the options, and the words for what is missing. Knows no message. An adapter's module is imported when
+its route is opened, and no other: this is the one place in the package where an import is not at the top, since each
+SDK costs most of a second and start-up must not wait for one that the route does not need.
+"""
+
+import difflib
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from acp_bridge.errors import ConfigError
+
+from .demo import DemoModel
+from .endpoint import Endpoint
+from .model import Model
+from .replay import replayed
+from .scripted import ScriptedModel
+
+
+class AuthRequired(ConfigError):
+    """A model cannot be used until a key or a route is set; the message says what to set.
+
+    Attributes:
+        provider: the provider concerned, `""` if no route is configured at all.
+        variables: the environment variables that would do.
+    """
+
+    def __init__(self, message: str, *, provider: str = "", variables: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.variables = variables
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`provider:model`; `demo` has no model."""
+
+    provider: str
+    model: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}" if self.model else self.provider
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A provider that is only an address and a key's name.
+
+    Attributes:
+        key_variable: the environment variable of its key.
+        needs_key: whether it refuses requests without one, at this address.
+    """
+
+    base_url: str
+    key_variable: str
+    needs_key: bool = True
+    adapter: str = "openai"
+
+
+PRESETS: Mapping[str, Preset] = {
+    "openai": Preset(base_url="https://api.openai.com/v1", key_variable="OPENAI_API_KEY"),
+    "anthropic": Preset(base_url="https://api.anthropic.com", key_variable="ANTHROPIC_API_KEY", adapter="anthropic"),
+    "deepseek": Preset(base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
+    "openrouter": Preset(base_url="https://openrouter.ai/api/v1", key_variable="OPENROUTER_API_KEY"),
+    "mistral": Preset(base_url="https://api.mistral.ai/v1", key_variable="MISTRAL_API_KEY"),
+    "ollama": Preset(base_url="http://127.0.0.1:11434/v1", key_variable="OLLAMA_API_KEY", needs_key=False),
+    "lmstudio": Preset(base_url="http://127.0.0.1:1234/v1", key_variable="LMSTUDIO_API_KEY", needs_key=False),
+    "llamacpp": Preset(base_url="http://127.0.0.1:8080/v1", key_variable="LLAMACPP_API_KEY", needs_key=False),
+}
+"""The providers over HTTP, in the order in which they are told of."""
+
+_BUILT_IN = ("scripted", "replay", "demo")
+_ADAPTERS = {"openai": (".openai", "OpenAIModel"), "anthropic": (".anthropic", "AnthropicModel")}
+
+_LOCAL_IDLE_S = 600.0
+"""A local model may read a long prompt for minutes before its first word, and says nothing meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What models are opened with.
+
+    Attributes:
+        keys: by provider; each is sent to that provider's address and nowhere else.
+        base_urls: by provider, where they differ from the preset's.
+        idle_s: how long a provider may be silent; None for 120, or 600 for a local one.
+        context_window, takes_images: override what is known of the model.
+        max_output_tokens: for providers that insist on a limit; None for what the model allows.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
+    connect_s: float = 10
+    idle_s: float | None = None
+    context_window: int | None = None
+    takes_images: bool | None = None
+    max_output_tokens: int | None = None
+
+
+def options_from(environ: Mapping[str, str]) -> Options:
+    """Return the keys and addresses that environment variables give: `X_API_KEY`, `X_BASE_URL`, `OLLAMA_HOST`."""
+    keys = {name: key for name, preset in PRESETS.items() if (key := environ.get(preset.key_variable, "").strip())}
+    urls = {name: url for name in PRESETS if (url := environ.get(f"{name.upper()}_BASE_URL", "").strip())}
+    if "ollama" not in urls and (host := environ.get("OLLAMA_HOST", "").strip()):
+        urls["ollama"] = _ollama_url(host)
+    return Options(keys=keys, base_urls=urls)
+
+
+def parse_route(text: str) -> Route:
+    """Return the route that `provider:model` names.
+
+    Raises:
+        ConfigError: there is no such provider, or no model; the message names the nearest and an example.
+    """
+    provider, _, model = text.strip().partition(":")
+    known = (*PRESETS, *_BUILT_IN)
+    if provider not in known:
+        near = difflib.get_close_matches(provider, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        raise ConfigError(f"no model provider {provider!r} in {text!r}; {hint} A route reads 'provider:model'")
+    if provider == "demo":
+        return Route(provider)
+    if not model:
+        example = {"scripted": "scripted:answers.json", "replay": "replay:FOLDER"}.get(provider, f"{provider}:MODEL")
+        raise ConfigError(f"the route {text!r} names no model; write e.g. {example!r}")
+    return Route(provider, model)
+
+
+def endpoint_of(route: Route, options: Options) -> Endpoint:
+    """Return where the route leads.
+
+    Raises:
+        AuthRequired: the provider wants a key and none is set.
+        ConfigError: the address is malformed.
+    """
+    preset = PRESETS[route.provider]
+    own_url = options.base_urls.get(route.provider)
+    base_url = own_url or preset.base_url
+    if not re.match(r"https?://[^/\s]+", base_url):
+        raise ConfigError(f"the address {base_url!r} of {route.provider!r} must begin with http:// or https://")
+    key = options.keys.get(route.provider, "")
+    if not key and preset.needs_key and own_url is None:  # who gives an address may have a server that wants no key
+        raise AuthRequired(
+            f"{route.provider} needs a key: set {preset.key_variable} in the environment of the agent "
+            f"(in the editor's settings: its `env`), or choose another model with ACP_BRIDGE_MODEL",
+            provider=route.provider,
+            variables=(preset.key_variable,),
+        )
+    local = not preset.needs_key or own_url is not None
+    facts = facts_of(route.model)
+    return Endpoint(
+        provider=route.provider,
+        model=route.model,
+        base_url=base_url,
+        key=key,
+        context_window=options.context_window or facts.context_window,
+        takes_images=facts.takes_images if options.takes_images is None else options.takes_images,
+        connect_s=options.connect_s,
+        idle_s=options.idle_s or (_LOCAL_IDLE_S if local else 120),
+        max_output_tokens=options.max_output_tokens or facts.max_output_tokens,
+    )
+
+
+def no_model_configured() -> AuthRequired:
+    """Return what to say when nothing is configured and no local server answers."""
+    variables = tuple(preset.key_variable for preset in PRESETS.values() if preset.needs_key)
+    return AuthRequired(
+        "no model is configured: set ACP_BRIDGE_MODEL to a route such as 'anthropic:claude-sonnet-4-5' and the key it "
+        f"needs (one of {', '.join(variables)}), or start Ollama, LM Studio or llama.cpp; "
+        "ACP_BRIDGE_MODEL=demo needs neither",
+        variables=("ACP_BRIDGE_MODEL", *variables),
+    )
+
+
+def preload(route: Route) -> None:
+    """Import what opening the route will need, and nothing else; for a warm-up thread."""
+    if preset := PRESETS.get(route.provider):
+        _adapter(preset)
+
+
+def open_model(route: Route | str, options: Options | None = None) -> Model:
+    """Open the model behind a route. No request is made; close it with `aclose`.
+
+    Raises:
+        AuthRequired: the provider wants a key and none is set.
+        ConfigError: the route, an address or a script is malformed.
+    """
+    route = parse_route(route) if isinstance(route, str) else route
+    options = options or Options()
+    match route.provider:
+        case "demo":
+            return DemoModel()
+        case "scripted":
+            return ScriptedModel(route.model)
+        case "replay":
+            return replayed(route.model)
+        case _:
+            return _adapter(PRESETS[route.provider])(endpoint_of(route, options))
+
+
+def _adapter(preset: Preset) -> Any:
+    module, name = _ADAPTERS[preset.adapter]
+    return getattr(importlib.import_module(module, __package__), name)
+
+
+def _ollama_url(host: str) -> str:
+    """Read OLLAMA_HOST as Ollama does: scheme and port may be missing, and the address it listens on is no target."""
+    scheme, _, rest = host.rpartition("://")
+    name, colon, port = rest.rstrip("/").rpartition(":")
+    if not colon or not port.isdecimal():
+        name, port = rest.rstrip("/"), {"http": "80", "https": "443"}.get(scheme, "11434")
+    if name in ("", "0.0.0.0", "[::]"):  # noqa: S104 - compared, not bound
+        name = "127.0.0.1"
+    return f"{scheme or 'http'}://{name}:{port}/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a model by its name."""
+
+    context_window: int | None = None
+    takes_images: bool = False
+    max_output_tokens: int = 8_192
+
+
+_FACTS: tuple[tuple[str, Facts], ...] = (
+    (r"claude-3-(?:opus|haiku|sonnet)", Facts(context_window=200_000, takes_images=True, max_output_tokens=4_096)),
+    (r"claude-3-5", Facts(context_window=200_000, takes_images=True, max_output_tokens=8_192)),
+    (r"claude", Facts(context_window=200_000, takes_images=True, max_output_tokens=32_000)),
+    (r"gpt-4\.1", Facts(context_window=1_047_576, takes_images=True)),
+    (r"gpt-4o|gpt-4-turbo", Facts(context_window=128_000, takes_images=True)),
+    (r"gpt-5", Facts(context_window=400_000, takes_images=True)),
+    (r"o[134](?:-|$)", Facts(context_window=200_000, takes_images=True)),
+    (r"deepseek", Facts(context_window=128_000)),
+    (r"gemini", Facts(context_window=1_048_576, takes_images=True)),
+    (r"mistral-(?:large|medium|small)", Facts(context_window=128_000, takes_images=True)),
+    (r"codestral|devstral", Facts(context_window=128_000)),
+    (r".*(?:vision|llava|pixtral|moondream|[-_]vl|vl[-:]|gemma-?3)", Facts(takes_images=True)),
+)
+
+
+def facts_of(model: str) -> Facts:
+    """Return what is known of a model; a vendor's prefix (`openai/gpt-4o`) is left out of account."""
+    name = model.rpartition("/")[2].lower()
+    return next((facts for pattern, facts in _FACTS if re.match(pattern, name)), Facts())
