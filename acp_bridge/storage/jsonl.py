@@ -29,11 +29,12 @@ from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter
 from . import names
 from .disk import Disk, OsDisk
 from .header import new_gen
+from .held import HeldLog
 from .listing import Listing
 from .offline import Verification
 from .record import body_of, follows
 from .session import JsonlSession
-from .shelf import Opened, Shelf
+from .shelf import Shelf
 from .worker import in_own_thread
 
 EMPTY_FOR_S = 7 * 24 * 3600.0
@@ -61,13 +62,13 @@ class JsonlStore:
         self._shelf = Shelf(self._disk, str(root.absolute()), make_gen=make_gen, patience_s=patience_s)
         self._listing = Listing(self._disk, self._shelf.root)
         self._held: dict[str, JsonlSession] = {}
-        self._make_gen, self._clock = make_gen, clock
+        self._clock = clock
 
     async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
         session_id = names.checked(header.session_id)
         bodies = _bodies(records)
         work = partial(self._shelf.create, session_id, encode_header(header), bodies)
-        opened = await in_own_thread(work, f"create {session_id}", undo=Opened.let_go)
+        opened = await in_own_thread(work, f"create {session_id}", undo=HeldLog.close)
         loaded = Loaded(header, tuple(records))
         return self._hold(opened, loaded)
 
@@ -78,21 +79,12 @@ class JsonlStore:
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
             )
         opened, loaded = await in_own_thread(
-            partial(self._shelf.hold, session_id), f"load {session_id}", undo=lambda result: result[0].let_go()
+            partial(self._shelf.hold, session_id), f"load {session_id}", undo=lambda result: result[0].close()
         )
         return self._hold(opened, loaded)
 
-    def _hold(self, opened: Opened, loaded: Loaded) -> JsonlSession:
-        held = JsonlSession(
-            self._disk,
-            opened.lock,
-            opened.log,
-            loaded,
-            found=opened.found,
-            new_gen=self._make_gen,
-            warning=self._shelf.warning,
-            let_go=self._forget,
-        )
+    def _hold(self, opened: HeldLog, loaded: Loaded) -> JsonlSession:
+        held = JsonlSession(self._disk, opened, loaded, warning=self._shelf.warning, let_go=self._forget)
         self._held[loaded.header.session_id] = held
         return held
 

@@ -6,7 +6,6 @@ Owns the order of lock, folder and log. Knows no event loop; whoever calls has c
 import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from acp_bridge.content import JsonObject
@@ -19,6 +18,7 @@ from . import content, folder, lock, names
 from .disk import APPEND, READ, Disk, remove_tree
 from .filesystem import network_warning
 from .header import FirstLine, parsed
+from .held import HeldLog
 from .lock import Lock
 from .log import OpenLog
 from .mark import Mark
@@ -26,21 +26,6 @@ from .offline import Verification, verification
 from .record import body_of
 from .rewrite import file_lines, rewrite
 from .scan import Damage, Scan, corrupt, read_bodies, scan
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A session's lock and log, and how the log was found; None if it was made here."""
-
-    disk: Disk
-    lock: Lock
-    log: OpenLog
-    found: Scan | None
-
-    def let_go(self) -> None:
-        """Close both."""
-        self.disk.close(self.log.fd)
-        self.lock.release()
 
 
 class Shelf:
@@ -61,7 +46,7 @@ class Shelf:
             self.warning = network_warning(os.path.realpath(self.root))
         return there
 
-    def create(self, session_id: str, members: JsonObject, bodies: Sequence[bytes]) -> Opened:
+    def create(self, session_id: str, members: JsonObject, bodies: Sequence[bytes]) -> HeldLog:
         """Make a session and return it held."""
         held = self._lock_for_new(session_id)
         try:
@@ -70,7 +55,7 @@ class Shelf:
             held.release()
             raise
 
-    def hold(self, session_id: str) -> tuple[Opened, Loaded]:
+    def hold(self, session_id: str) -> tuple[HeldLog, Loaded]:
         """Return the session, held, and what is in it."""
         held = self._lock_of(session_id)
         try:
@@ -116,7 +101,7 @@ class Shelf:
         except BaseException:
             held.release()
             raise
-        made.let_go()
+        made.close()
 
     def sweep(self, empty: Iterable[str]) -> int:
         """Remove leftovers, and those sessions of `empty` that are still without a turn; return how many."""
@@ -167,7 +152,7 @@ class Shelf:
 
     def _build(
         self, held: Lock, session_id: str, members: JsonObject, bodies: Iterable[bytes], files: dict[str, bytes]
-    ) -> Opened:
+    ) -> HeldLog:
         gen = self._make_gen()
         lines = list(file_lines(session_id, gen, members, bodies))
         path = f"{self.root}/{session_id}/{folder.LOG}"
@@ -179,9 +164,9 @@ class Shelf:
         size = sum(map(len, lines))
         log = OpenLog(self._disk, held, path, fd, first, end=size, durable=size)
         log.confirm_mark()
-        return Opened(self._disk, held, log, None)
+        return HeldLog(self._disk, held, log, self._make_gen, records=len(lines) - 1, found=None)
 
-    def _open(self, held: Lock, session_id: str) -> tuple[Opened, Loaded]:
+    def _open(self, held: Lock, session_id: str) -> tuple[HeldLog, Loaded]:
         records: list[Record] = []
         fd, path = self._open_log(session_id, APPEND)
         try:
@@ -191,7 +176,7 @@ class Shelf:
             self._disk.close(fd)
             raise
         loaded = Loaded(found.first.header, tuple(records), found.length - found.end, may_not_last=found.may_not_last)
-        return Opened(self._disk, held, log, found), loaded
+        return HeldLog(self._disk, held, log, self._make_gen, records=found.records, found=found), loaded
 
     def _scan(self, fd: int, session_id: str, path: str, mark: Mark | None, records: list[Record]) -> Scan:
         def take(envelope: JsonObject) -> None:

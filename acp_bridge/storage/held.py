@@ -1,0 +1,114 @@
+"""A log under its session's lock: what is appended, when it has to be rewritten, and what is kept in memory for that.
+
+Owns the lock and the open log, and decides between the two ways to save. Knows no event loop and no thread: one call
+at a time, from whichever thread.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from acp_bridge.errors import StoreReplaced
+
+from .disk import Disk
+from .header import BadLine
+from .lock import Lock
+from .log import OpenLog
+from .record import opened
+from .rewrite import rewrite
+from .scan import Scan, read_bodies
+
+
+class HeldLog:
+    """The log of one held session.
+
+    Attributes:
+        next_seq: the seq that the next record must have.
+        must_rewrite: what was loaded has to be cut, or may not last, so the next save is a rewrite.
+    """
+
+    def __init__(
+        self, disk: Disk, lock: Lock, log: OpenLog, make_gen: Callable[[], str], *, records: int, found: Scan | None
+    ) -> None:
+        self.folder = log.path.rpartition("/")[0]
+        self.next_seq = records
+        self._disk, self._lock, self._log, self._make_gen = disk, lock, log, make_gen
+        # What is not known durable is kept as it was read: after a failed sync the file is no proof of it.
+        self._tail = [opened(line) for _, line in found.tail] if found else []
+        self._cut = found is not None and found.end < found.length
+        self.must_rewrite = self._cut or (found is not None and found.may_not_last)
+        self._names_are_durable = found is None
+
+    @property
+    def path(self) -> str:
+        """The log's path."""
+        return self._log.path
+
+    @property
+    def is_poisoned(self) -> bool:
+        """Whether a write or sync has failed."""
+        return self._log.poison is not None
+
+    def save(self, bodies: Sequence[bytes]) -> int:
+        """Make the records made of `bodies` durable and return how many bytes were written.
+
+        Raises:
+            StorePoisoned: a write or sync failed, now or before.
+            StoreReplaced: the file is not as this process left it; `bodies` are beside it, if that was possible.
+        """
+        self._log.refuse_if_poisoned()
+        if self.must_rewrite:
+            return self.rewrite(bodies)
+        try:
+            self._make_names_durable()
+            size = self._log.append(bodies)
+        except StoreReplaced as exc:
+            raise self._with_unsaved_kept(exc, bodies) from exc
+        self.next_seq += len(bodies)
+        self._tail = []
+        return size
+
+    def rewrite(self, bodies: Sequence[bytes]) -> int:
+        """Put a new file in the log's place, of what is known durable, what was read, and `bodies`; return its length.
+
+        Heals poison. Raises as `save`.
+        """
+        old = self._log
+        kept = chain(read_bodies(self._disk, old.fd, old.first, old.durable), self._tail)
+        copy = f"cut-{old.first.gen}.jsonl" if self._cut else ""
+        try:
+            new = rewrite(self._disk, self._lock, old, kept, bodies, gen=self._make_gen(), copy=copy)
+        except OSError as exc:
+            raise old.poisoned_by(exc) from exc
+        except BadLine as exc:
+            raise old.poisoned_by(OSError(str(exc))) from exc
+        except StoreReplaced as exc:
+            raise self._with_unsaved_kept(exc, bodies) from exc
+        self._log, self._tail, self._cut = new, [], False
+        self._disk.close(old.fd)
+        self._make_names_durable()
+        size = new.settle()
+        self.must_rewrite = False
+        self.next_seq += len(bodies)
+        return size
+
+    def close(self) -> None:
+        """Let go of the log, then of the lock."""
+        self._disk.close(self._log.fd)
+        self._lock.release()
+
+    def _make_names_durable(self) -> None:
+        """Sync the folders once a hold: a process that made or renamed the log may not have lived to do so."""
+        if self._names_are_durable:
+            return
+        try:
+            self._disk.sync_folder(self.folder)
+            self._disk.sync_folder(os.path.dirname(self.folder))
+        except OSError as exc:
+            raise self._log.poisoned_by(exc) from exc
+        self._names_are_durable = True
+
+    def _with_unsaved_kept(self, replaced: StoreReplaced, bodies: Sequence[bytes]) -> StoreReplaced:
+        path = self._log.write_unsaved(bodies) if bodies else ""
+        told = f"; what was not saved is in {path}" if path else ""
+        return StoreReplaced(f"{replaced}{told}", session_id=replaced.session_id, path=replaced.path)
