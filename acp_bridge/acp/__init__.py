@@ -1,7 +1,7 @@
 """The Agent Client Protocol, wire version 1, as data: what comes in, what goes out, and which method is which.
 
 Owns names, shapes and their checks. Knows no behaviour, no session and no transport. This face holds what `initialize`
-needs, and imports nothing heavier than itself; `acp_bridge.acp.inbound` is imported when the first session is spoken of.
+needs and nothing heavier; `acp_bridge.acp.inbound` is imported when the first session is spoken of.
 
 Decision: outbound messages are plain dicts from typed functions. Building models for them costs some twenty times as
 much on the path that every streamed chunk takes.

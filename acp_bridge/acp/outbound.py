@@ -139,7 +139,7 @@ def notice(severity: Severity, title: str, description: str | None = None) -> Js
     return _with({"sessionUpdate": "notice", "severity": severity, "title": title}, description=description)
 
 
-def modes(current: str, available: Mapping[str, tuple[str, str]]) -> Json:
+def modes(current: str, available: Mapping[Any, tuple[str, str]]) -> Json:
     """Return the mode state."""
     return {
         "currentModeId": current,
@@ -185,6 +185,6 @@ def permission_request(session_id: str, tool_call: Json, options: Iterable[Json]
 
 
 def _with(base: Json, **members: Any) -> Json:
-    """Return `base` with those members that are not None; the protocol reads null like absent, and strict clients do not."""
+    """Return `base` with those members that are not None: to the protocol null is absent, to strict clients an error."""
     base.update({key: value for key, value in members.items() if value is not None})
     return base

@@ -11,10 +11,11 @@ Decision: prompts that overlap in one session are queued; a cancel drops the que
 """
 
 from .agent import Agent, Parts
+from .assembly import Assembly, workspace_of
 from .frontend import Frontend
 from .inbox import Job, Outcome
 from .options import Options
 from .runtime import Models
 from .turn import Phase
 
-__all__ = ["Agent", "Frontend", "Job", "Models", "Options", "Outcome", "Parts", "Phase"]
+__all__ = ["Agent", "Assembly", "Frontend", "Job", "Models", "Options", "Outcome", "Parts", "Phase", "workspace_of"]

@@ -77,6 +77,7 @@ class Agent:
         self._turn: Turn | None = None
         self._stopping: str | None = None
         self._idle = anyio.CancelScope()
+        self._shield = anyio.CancelScope(shield=True)
         self._quiet = anyio.Event()
         self._mode_until_saved: Mode | None = None
         self._narrowed_to: Mode | None = None
@@ -216,7 +217,7 @@ class Agent:
 
     async def run(self) -> None:
         """Work until `stop`; returns once the last turn is closed and what could be saved is saved."""
-        with anyio.CancelScope(shield=True):
+        with self._shield:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.journal.run)
                 await self._work()
@@ -230,6 +231,10 @@ class Agent:
             self._stopping = cause
             self.cancel(cause)
             self._idle.cancel()
+
+    def abandon(self) -> None:
+        """Let `run` end at once, whatever it is in; for when the time to come to quiet is over."""
+        self._shield.cancel()
 
     async def quiet(self) -> None:
         """Wait until `run` has come to its end."""

@@ -24,6 +24,14 @@ class Models:
         Raises:
             BridgeError: the route is unknown, or lacks a key.
         """
+        return self.check(route)
+
+    def check(self, route: str) -> Model:
+        """Open the route's model if it is not open, without asking it anything.
+
+        Raises:
+            BridgeError: the route is unknown, or lacks a key.
+        """
         if route not in self._opened:
             self._opened[route] = self._open(route)
         return self._opened[route]

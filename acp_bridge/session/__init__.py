@@ -50,6 +50,7 @@ from .journal import BACKGROUND_S, Journal, Observer
 from .log import Log, State
 from .policy import BarrierKind, Durable, Policy
 from .repair import closers
+from .sessions import Place, Recovery, Sessions, milliseconds_now
 from .store import HeldSession, Loaded, Page, SessionFilter, SessionState, SessionSummary, Store
 from .transcript import (
     FromAssistant,
@@ -90,9 +91,11 @@ __all__ = [
     "PermissionDecided",
     "PermissionOutcome",
     "PermissionRevoked",
+    "Place",
     "PlanUpdated",
     "Policy",
     "Record",
+    "Recovery",
     "RequestFailed",
     "RequestHeader",
     "ResultCode",
@@ -103,6 +106,7 @@ __all__ = [
     "SessionState",
     "SessionSummary",
     "SessionTitled",
+    "Sessions",
     "State",
     "StepEnded",
     "StepStarted",
@@ -122,4 +126,5 @@ __all__ = [
     "decode_record",
     "encode_header",
     "encode_record",
+    "milliseconds_now",
 ]

@@ -6,7 +6,6 @@ Knows no provider. Everything here can be rebuilt from the log alone.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
 from acp_bridge.content import AnswerBlock, JsonObject, PromptBlock, ResultBlock, Text, ToolRequest
@@ -37,8 +36,6 @@ from .events import (
     UsageReported,
     UserMessage,
 )
-
-_NO_CONTENT: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class ModelRequest:
     messages: tuple[Message, ...]
     tools: tuple[JsonObject, ...] = ()
     options: JsonObject = field(default_factory=dict[str, object])
-    files: Mapping[str, bytes] = _NO_CONTENT
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 class Transcript:

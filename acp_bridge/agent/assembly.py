@@ -1,0 +1,62 @@
+"""What every agent of a process is made of, and the parts of one for a session.
+
+Owns the choice of tools, commands and defaults for a session. Knows neither a client nor a store.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from acp_bridge.session import Place, Policy
+from acp_bridge.tools import Commands, Files, Mode, Tool, Workspace
+
+from .agent import Parts
+from .options import Options
+from .runtime import Models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """The same for all sessions.
+
+    Attributes:
+        route: the model of a new session; empty if none is configured.
+        routes: those that a user may choose from, `route` among them.
+        route_problem: says what to do about a route that cannot be used, or returns `""`.
+        commands: makes a session's runner of commands, which the session's owner closes.
+        spill: where a session's whole outputs go, by session id; None to keep none.
+        protected: paths that ask always: this program's own.
+    """
+
+    policy: Policy
+    models: Models
+    tools: tuple[Tool, ...]
+    files: Files
+    commands: Callable[[str], Commands]
+    route: str
+    routes: tuple[str, ...]
+    route_problem: Callable[[str], str]
+    mode: Mode = "ask"
+    options: Options = field(default_factory=Options)
+    spill: Callable[[str], Path | None] = lambda _session_id: None
+    protected: tuple[Path, ...] = ()
+
+    def parts(self, session_id: str, place: Place, *, extra: Mapping[str, Tool] | None = None) -> Parts:
+        """Return what a session's agent is made of; `extra` are tools of its own."""
+        return Parts(
+            policy=self.policy,
+            models=self.models,
+            options=self.options,
+            tools={tool.spec.name: tool for tool in self.tools} | dict(extra or {}),
+            workspace=workspace_of(place, spill=self.spill(session_id), protected=self.protected),
+            files=self.files,
+            commands=self.commands(session_id),
+            route=self.route,
+            mode=self.mode,
+        )
+
+
+def workspace_of(place: Place, *, spill: Path | None = None, protected: tuple[Path, ...] = ()) -> Workspace:
+    """Return the place with its links resolved, `cwd` first of the roots."""
+    roots = tuple(dict.fromkeys(Path(root).resolve() for root in (place.cwd, *place.roots)))
+    return Workspace(cwd=roots[0], roots=roots, protected=protected, spill=spill)

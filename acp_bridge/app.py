@@ -1,0 +1,193 @@
+"""The composition of the server: which parts, in which order, and the one way to end.
+
+Owns the ordered effect from the first line read to the exit code. Imports nothing heavy at the top: `initialize` is
+answered with anyio, orjson and this program's own wire. A warm-up thread then imports the rest, once, and everything
+else that a client asks waits for it. That is the one place where imports are not at the top.
+
+Decision: whatever ends the program ends it here. End of input, a signal, a broken stdout and an error all set one
+`Ending`; the parts are then left in reverse order, within one deadline. A watchdog ends the process should even that
+hang, and a second signal ends it at once.
+"""
+
+import importlib
+import logging
+import os
+import signal
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from acp_bridge import __version__
+from acp_bridge.acp import AuthMethod
+from acp_bridge.bridge import Handshake
+from acp_bridge.config import Config
+from acp_bridge.effects import Deadline, Given, Key, Part, composed
+from acp_bridge.rpc import Peer, Wire
+
+logger = logging.getLogger(__name__)
+
+IDLE_S = 2.0
+"""How long dispose may take when nothing runs."""
+BUSY_S = 5.0
+"""How long it may take in a turn."""
+_WATCHDOG_S = 0.5
+"""How long after the deadline the process is ended from outside the event loop."""
+_DRAIN_S = 0.5
+"""The least time that is left for what is queued to be written."""
+
+EXIT_FAILURE = 1
+
+CONFIGURED = AuthMethod(
+    id="configured",
+    name="Use the configured model",
+    description="Set ACP_BRIDGE_MODEL and the provider's key in the agent's environment, or start a local model server",
+)
+
+
+class Ending:
+    """Why the program ends, once: the first cause gives the exit code and starts the deadline.
+
+    Attributes:
+        code: the exit code; None as long as nothing has ended it.
+    """
+
+    def __init__(self, busy: Callable[[], bool]) -> None:
+        self.code: int | None = None
+        self._busy = busy
+        self._begun = anyio.Event()
+        self._deadline: Deadline | None = None
+
+    def begin(self, code: int, why: str) -> None:
+        """End with `code`; later causes change nothing, unless they are failures."""
+        if self.code is None:
+            self.code = code
+            logger.info("ending: %s", why)
+            self.deadline()
+            self._begun.set()
+        elif self.code == 0 and code == EXIT_FAILURE:
+            self.code = code
+
+    def deadline(self) -> Deadline:
+        """Return the one deadline; the first call starts it."""
+        if self._deadline is None:
+            self._deadline = Deadline.after(BUSY_S if self._busy() else IDLE_S)
+            _end_process_after(self._deadline.left() + _WATCHDOG_S, lambda: self.code or EXIT_FAILURE)
+        return self._deadline
+
+    async def wait(self) -> None:
+        """Wait until something ends the program."""
+        await self._begun.wait()
+
+
+def _end_process_after(seconds: float, code: Callable[[], int]) -> None:
+    def end() -> None:
+        logger.error("the program did not end in time; what was not written is lost to the client")
+        os._exit(code())
+
+    watchdog = threading.Timer(seconds, end)
+    watchdog.daemon = True
+    watchdog.start()
+
+
+async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
+    """Serve one connection on `wire` until it ends; return the exit code.
+
+    Args:
+        config: all settings.
+        wire: the claimed descriptors, or any two others.
+        replacements: parts of a composition of one's own, as `runtime.Replacements` takes them.
+    """
+    handshake = Handshake(
+        program_version=__version__, auth_methods=lambda: () if config.model_configured else (CONFIGURED,)
+    )
+    bridges: list[Any] = []
+    ending = Ending(busy=lambda: any(bridge.busy for bridge in bridges))
+    async with wire:
+        peer = Peer(wire, admit=handshake.admit, notify=handshake.notify, gate=handshake.gate)
+        async with peer, anyio.create_task_group() as tasks:
+            await tasks.start(_watch_signals, ending)
+            tasks.start_soon(_serve_peer, peer, wire, ending)
+            try:
+                await _run(config, replacements, peer, handshake, ending, bridges)
+            except* Exception:
+                logger.exception("the program failed")
+                ending.begin(EXIT_FAILURE, "a failure")
+            finally:
+                with ending.deadline().shield():
+                    await wire.drain(max(ending.deadline().left(), _DRAIN_S))
+                tasks.cancel_scope.cancel()
+    return ending.code or 0
+
+
+async def _run(
+    config: Config,
+    replacements: dict[str, Any],
+    peer: Peer,
+    handshake: Handshake,
+    ending: Ending,
+    bridges: list[Any],
+) -> None:
+    """Warm up once `initialize` is answered, then hold the parts until the program ends."""
+    async with _until_ended(ending) as still_running:
+        await handshake.initialized.wait()
+        runtime, bridge = await anyio.to_thread.run_sync(_warm_up, config, abandon_on_cancel=True)
+    if not still_running():
+        return
+    front: Key[Any] = Key("bridge")
+
+    def bridging(given: Given) -> Any:
+        return bridge.bridging(
+            peer, handshake.client, given[runtime.SESSIONS], given[runtime.ASSEMBLY], ending.deadline
+        )
+
+    parts = runtime.parts(config, runtime.Replacements(**replacements), ending.deadline)
+    try:
+        async with composed((*parts, Part(front, bridging))) as given:
+            bridges.append(given[front])
+            handshake.open(given[front])
+            await ending.wait()
+    finally:
+        handshake.fail()
+
+
+@asynccontextmanager
+async def _until_ended(ending: Ending) -> AsyncGenerator[Callable[[], bool]]:
+    """Cancel the block when the program ends first; the value says whether it did not."""
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            await ending.wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        yield lambda: ending.code is None
+        tasks.cancel_scope.cancel()
+
+
+def _warm_up(config: Config) -> tuple[Any, Any]:
+    """Import all that the configured route needs, in one thread: two can see half-made modules."""
+    runtime = importlib.import_module("acp_bridge.runtime")
+    bridge = importlib.import_module("acp_bridge.bridge.bridge")
+    runtime.preload_route(config)
+    return runtime, bridge
+
+
+async def _serve_peer(peer: Peer, wire: Wire, ending: Ending) -> None:
+    await peer.serve()
+    if wire.broken.is_set():
+        ending.begin(EXIT_FAILURE, "the client takes no more")
+    else:
+        ending.begin(0, "the input has ended")
+
+
+async def _watch_signals(ending: Ending, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+        task_status.started()
+        async for number in received:
+            if ending.code is not None:
+                os._exit(128 + number)  # a second one: by the crash path, which loses nothing that was settled
+            ending.begin(128 + number, f"signal {signal.Signals(number).name}")

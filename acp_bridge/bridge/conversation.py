@@ -1,0 +1,132 @@
+"""One session as its client sees it: the agent's frontend, which turns events into updates and questions into requests.
+
+Owns the order of what is shown: nothing before the session's id is known, a replay before what happens meanwhile, a
+final tool status only once its result is on disk. Knows neither how a turn runs nor how a log is written.
+"""
+
+import logging
+from collections import deque
+
+from anyio.lowlevel import checkpoint
+
+from acp_bridge.acp import Method, outbound
+from acp_bridge.acp.inbound import PermissionAnswer, parsed
+from acp_bridge.acp.outbound import ChunkKind, Json
+from acp_bridge.rpc import Peer, RpcError
+from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolResult
+from acp_bridge.tools import Choice, Question
+
+from . import updates
+
+logger = logging.getLogger(__name__)
+
+_CHUNK_KINDS: dict[DeltaKind, ChunkKind] = {"text": "agent_message_chunk", "thought": "agent_thought_chunk"}
+
+
+class Conversation:
+    """The frontend of one session's agent."""
+
+    def __init__(self, peer: Peer, journal: Journal, policy: Policy) -> None:
+        self._peer = peer
+        self._journal = journal
+        self._policy = policy
+        self._session_id = journal.session_id
+        self._lines = outbound.ChunkLines(self._session_id)
+        self._withheld: deque[Record] = deque()  # results whose status waits for the disk
+        self._meanwhile: list[Json] | None = None  # what happens while a replay is being sent
+        self._undo = journal.observe(self)
+
+    def close(self) -> None:
+        """Be told of nothing any more."""
+        self._undo()
+
+    # --- what the agent tells ---
+
+    def recorded(self, record: Record) -> None:
+        """Show an event, or withhold it: a result's status is final for the client."""
+        if isinstance(record.event, ToolResult) and not self._policy.settled(self._journal, record.seq):
+            self._withheld.append(record)
+            return
+        for update in updates.live(record):
+            self.show(update)
+
+    def durable(self, seq: int) -> None:
+        """Show the results that are on disk now."""
+        del seq
+        while self._withheld and self._policy.settled(self._journal, self._withheld[0].seq):
+            for update in updates.live(self._withheld.popleft()):
+                self.show(update)
+
+    def streamed(self, message_id: str, kind: DeltaKind, text: str) -> None:
+        """Show a piece of an answer."""
+        chunk_kind = _CHUNK_KINDS.get(kind)
+        if chunk_kind is None or not text:
+            return
+        if self._meanwhile is None:
+            self._peer.send_raw(self._lines.line(chunk_kind, message_id, text))
+        else:
+            self._meanwhile.append(outbound.chunk(chunk_kind, outbound.text_block(text), message_id))
+
+    def progress(self, call_id: str, output: str) -> None:
+        """Show what a running call has put out so far."""
+        self.show(outbound.tool_call_update(call_id, content=[outbound.tool_text(output)]))
+
+    def show(self, update: Json) -> None:
+        """Send an update, behind a replay that is being sent."""
+        if self._meanwhile is not None:
+            self._meanwhile.append(update)
+        else:
+            self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client is far behind."""
+        return self._peer.congested
+
+    async def ready(self) -> None:
+        """Wait until the client has caught up."""
+        await self._peer.ready()
+
+    # --- what the agent asks ---
+
+    async def ask(self, question: Question) -> Choice:
+        """Ask the client; an error, a disconnect or a malformed answer is nobody's choice."""
+        card = outbound.tool_call_update(question.call_id, status="pending", raw_input=question.arguments)
+        del card["sessionUpdate"]
+        drawing = question.drawing
+        card |= {"title": drawing.title, "kind": drawing.kind}
+        if drawing.locations:
+            card["locations"] = [outbound.location(place.path, place.line) for place in drawing.locations]
+        options = [
+            {"optionId": option.option_id, "name": option.name, "kind": option.kind} for option in question.options
+        ]
+        params = outbound.permission_request(self._session_id, card, options)
+        try:
+            answer = parsed(PermissionAnswer, await self._peer.request(Method.REQUEST_PERMISSION, params))
+        except RpcError as exc:
+            logger.info("the client did not answer the permission question of %s: %s", question.call_id, exc)
+            return Choice(None)
+        except ValueError as exc:
+            logger.warning("the client's permission answer for %s is malformed: %s", question.call_id, exc)
+            return Choice(None)
+        if answer.outcome.outcome == "cancelled":
+            return Choice(None, dismissed=True)
+        return Choice(answer.outcome.option_id)
+
+    # --- replay ---
+
+    async def replay(self) -> None:
+        """Send the whole session from its beginning; what happens meanwhile follows behind it."""
+        seq = self._journal.last_seq  # seals streamed text, so that all that was shown is in the records
+        records = [record for record in self._journal.log.records if record.seq <= seq]
+        self._meanwhile = []
+        try:
+            for update in updates.replay(records, durable_seq=self._journal.durable_seq):
+                self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
+                if self._peer.congested:
+                    await self._peer.ready()
+            await checkpoint()
+        finally:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            for update in meanwhile:
+                self.show(update)

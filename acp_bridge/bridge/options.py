@@ -1,0 +1,43 @@
+"""Modes and config options as a client is offered them.
+
+Pure. Modes are a config option inside; the protocol's older `modes` are derived from it, and both are kept in step.
+"""
+
+from acp_bridge.acp import outbound
+from acp_bridge.acp.outbound import Json
+from acp_bridge.agent import Agent
+from acp_bridge.tools import MODES
+
+COMMANDS = (("continue", "Go on with a turn that was interrupted by the program's end", None),)
+"""Slash commands: name, description, hint."""
+
+
+def config_options(agent: Agent, routes: tuple[str, ...]) -> list[Json]:
+    """Return every option with its value now."""
+    current = agent.route
+    offered = tuple(dict.fromkeys((*routes, current))) if current else routes
+    options = [
+        outbound.select_option(
+            "mode",
+            name="Mode",
+            category="mode",
+            current=agent.mode,
+            values=[(mode, name, description) for mode, (name, description) in MODES.items()],
+        )
+    ]
+    if offered:
+        options.append(
+            outbound.select_option(
+                "model",
+                name="Model",
+                category="model",
+                current=current or offered[0],
+                values=[(route, route, None) for route in offered],
+            )
+        )
+    return options
+
+
+def session_state(agent: Agent, routes: tuple[str, ...]) -> Json:
+    """Return the modes and options that new, load and resume answer with."""
+    return {"modes": outbound.modes(agent.mode, MODES), "configOptions": config_options(agent, routes)}

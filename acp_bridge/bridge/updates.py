@@ -1,0 +1,229 @@
+"""Events as `session/update`s: what a client is shown live, and the same again when a session is loaded.
+
+Pure. Owns which fact is drawn how. Knows no connection; whether a result may be shown yet, others decide.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from acp_bridge.acp import outbound
+from acp_bridge.acp.outbound import Json
+from acp_bridge.content import Diff, Image, PromptBlock, Resource, ResourceLink, Text, Thought, ToolRequest
+from acp_bridge.session import (
+    AssistantDelta,
+    AssistantMessage,
+    ContextCompacted,
+    InputDropped,
+    InputQueued,
+    PermissionAsked,
+    PermissionDecided,
+    PermissionRevoked,
+    PlanUpdated,
+    Record,
+    RequestFailed,
+    RequestHeader,
+    SessionConfigured,
+    SessionOpened,
+    SessionSalvaged,
+    SessionTitled,
+    StepEnded,
+    StepStarted,
+    ToolCalled,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+    UserMessage,
+)
+from acp_bridge.tools import parsed_arguments
+
+_PLAIN_WORDS = {
+    "TOOL_NOT_STARTED": "Never started: the program stopped before this call was begun.",
+    "TOOL_OUTCOME_UNKNOWN": "Outcome unknown: the program stopped after this call was begun; it may have run.",
+}
+
+
+def live(record: Record) -> tuple[Json, ...]:
+    """Return the updates of an event that has just been logged; streamed text was shown as it came."""
+    match record.event:
+        case AssistantMessage() as event:
+            return tuple(_card(block, None) for block in event.content if isinstance(block, ToolRequest))
+        case ToolCalled() as event:
+            return (outbound.tool_call_update(event.call_id, status="in_progress"),)
+        case ToolResult() as event:
+            return (_settled(event),)
+        case SessionTitled() | PlanUpdated() | UsageReported():
+            return _state(record.event)
+        case (
+            SessionOpened()
+            | SessionSalvaged()
+            | InputQueued()
+            | InputDropped()
+            | TurnStarted()
+            | UserMessage()
+            | StepStarted()
+            | RequestHeader()
+            | RequestFailed()
+            | AssistantDelta()
+            | PermissionAsked()
+            | PermissionDecided()
+            | PermissionRevoked()
+            | StepEnded()
+            | TurnEnded()
+            | ContextCompacted()
+            | SessionConfigured()
+        ):
+            return ()
+        case _:
+            assert_never(record.event)
+
+
+def replay(records: Sequence[Record], *, durable_seq: int) -> Iterator[Json]:
+    """Yield the updates that show a session from its beginning.
+
+    Text is whole by message, tool cards come once, at their last state; a result beyond `durable_seq` is not shown yet.
+    """
+    results = {
+        record.event.call_id: record.event
+        for record in records
+        if isinstance(record.event, ToolResult) and record.seq <= durable_seq
+    }
+    begun = {record.event.call_id for record in records if isinstance(record.event, ToolCalled)}
+    queued = {record.event.id: record.event for record in records if isinstance(record.event, InputQueued)}
+    for record in records:
+        yield from _replayed(record, results, begun, queued)
+    yield from _last_state(records)
+
+
+def _replayed(
+    record: Record, results: dict[str, ToolResult], begun: set[str], queued: dict[str, InputQueued]
+) -> Iterator[Json]:
+    match record.event:
+        case UserMessage() as event:
+            yield from _said(event.content, event.id)
+        case InputDropped() as event if event.id in queued:  # the client showed it; it is never run
+            yield from _said(queued[event.id].content, event.id)
+        case AssistantDelta() as event:
+            if event.kind != "arguments":
+                yield _text_chunk(event.kind == "thought", event.text, event.message_id)
+        case AssistantMessage() as event:
+            for block in event.content:
+                match block:
+                    case Text() | Thought():
+                        if block.text:
+                            yield _text_chunk(isinstance(block, Thought), block.text, event.id)
+                    case ToolRequest():
+                        yield _card(block, results.get(block.call_id), begun=block.call_id in begun)
+        case TurnEnded(reason="error") as event:
+            if event.failure is not None:
+                text = f"The turn ended with an error: {event.failure.message}"
+                yield _text_chunk(False, text, f"end_{event.turn}")
+        case _:
+            pass
+
+
+def _last_state(records: Sequence[Record]) -> Iterator[Json]:
+    """Yield the log-only state, each kind once, as it stands last."""
+    last: dict[str, SessionTitled | PlanUpdated | UsageReported] = {}
+    for record in records:
+        match record.event:
+            case SessionTitled() | PlanUpdated() | UsageReported() as event:
+                last[event.type] = event
+            case _:
+                pass
+    for event in last.values():
+        yield from _state(event)
+
+
+def _state(event: SessionTitled | PlanUpdated | UsageReported) -> tuple[Json, ...]:
+    match event:
+        case SessionTitled():
+            return (outbound.session_info(title=event.title),)
+        case PlanUpdated():
+            return (outbound.plan(event.entries),)
+        case UsageReported():
+            return (outbound.usage(event.used, event.size),) if event.size is not None else ()
+        case _:
+            assert_never(event)
+
+
+def _said(content: tuple[PromptBlock, ...], message_id: str) -> Iterator[Json]:
+    for block in content:
+        yield outbound.chunk("user_message_chunk", prompt_block(block), message_id)
+
+
+def _text_chunk(thought: bool, text: str, message_id: str) -> Json:
+    kind = "agent_thought_chunk" if thought else "agent_message_chunk"
+    return outbound.chunk(kind, outbound.text_block(text), message_id)
+
+
+def _card(request: ToolRequest, result: ToolResult | None, *, begun: bool = False) -> Json:
+    """Return a request's tool card: pending, running or settled."""
+    return outbound.tool_call(
+        request.call_id,
+        title=request.title,
+        name=request.name,
+        kind=request.kind,
+        status=_status(result) if result is not None else "in_progress" if begun else "pending",
+        locations=[outbound.location(place.path, place.line) for place in request.locations],
+        raw_input=raw_input(request.arguments),
+        content=_content(result) if result is not None else (),
+    )
+
+
+def raw_input(arguments: str) -> object:
+    """Return the argument text as what a client shows: the object, or the text itself if it is none."""
+    try:
+        return parsed_arguments(arguments)
+    except Exception:  # noqa: BLE001  a model's text; whatever is wrong with it, it is shown as it is
+        return arguments
+
+
+def _settled(result: ToolResult) -> Json:
+    return outbound.tool_call_update(result.call_id, status=_status(result), content=_content(result))
+
+
+def _status(result: ToolResult) -> outbound.ToolStatus:
+    return "failed" if result.is_error else "completed"
+
+
+def _content(result: ToolResult) -> list[Json]:
+    if result.code in _PLAIN_WORDS:
+        return [outbound.tool_text(_PLAIN_WORDS[result.code])]
+    shown: list[Json] = []
+    for block in result.shown or result.content:
+        match block:
+            case Text():
+                shown.append(outbound.tool_text(block.text))
+            case Diff():
+                shown.append(outbound.tool_diff(block.path, block.old_text, block.new_text))
+            case Image():
+                shown.append(outbound.tool_text(f"[image {block.mime_type}, {block.size} bytes]"))
+            case _:
+                assert_never(block)
+    return shown
+
+
+def prompt_block(block: PromptBlock) -> Json:
+    """Return a prompt's block as the client sent it, as far as it was kept."""
+    match block:
+        case Text():
+            return outbound.text_block(block.text)
+        case Image():
+            return outbound.text_block(f"[image {block.mime_type}, {block.size} bytes]")
+        case ResourceLink():
+            link: Json = {"type": "resource_link", "uri": block.uri, "name": block.name}
+            optional = {
+                "title": block.title,
+                "mimeType": block.mime_type,
+                "description": block.description,
+                "size": block.size,
+            }
+            return link | {key: value for key, value in optional.items() if value not in ("", None)}
+        case Resource():
+            resource: Json = {"uri": block.uri, "text": block.text}
+            if block.mime_type:
+                resource["mimeType"] = block.mime_type
+            return {"type": "resource", "resource": resource}
+        case _:
+            assert_never(block)

@@ -1,0 +1,202 @@
+"""The configuration: one frozen value, put together from defaults, a file, the environment and the command line.
+
+Owns which settings there are and where each comes from; later sources win. Knows no package: each makes its own
+`Options` of its section, where the defaults are written. Nothing below `__main__` reads the environment.
+
+    model = "anthropic:claude-sonnet-4-5"    ACP_BRIDGE_MODEL
+    models = ["…", "…"]                      offered beside it
+    mode = "ask"                             ACP_BRIDGE_MODE
+    log = "warning"                          ACP_BRIDGE_LOG, the level of what goes to stderr
+    home = "/…"                              ACP_BRIDGE_HOME, everything the program writes
+    storage = "jsonl"                        or "memory", or "module:name"
+    tools = ["module:name"]                  further tools
+    [agent]                                  max_requests, max_attempts, retry_wait_s, max_retry_wait_s
+    [checkpoint]                             policy, deadline_s
+    [commands]                               env: names of further variables that commands may see
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from acp_bridge.errors import ConfigError
+
+Section: TypeAlias = Mapping[str, Any]
+
+PREFIX: Final = "ACP_BRIDGE_"
+KEY_VARIABLES: Final = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "OPENROUTER_API_KEY",
+    "MISTRAL_API_KEY",
+)
+"""The variables that hold providers' keys; one of them is enough to be configured."""
+
+_LEVELS = ("debug", "info", "warning", "error")
+_MODES = ("ask", "edit", "plan", "full")
+
+KEYS: Final[Mapping[str, type[Any]]] = {
+    "model": str,
+    "models": list,
+    "mode": str,
+    "log": str,
+    "home": str,
+    "storage": str,
+    "tools": list,
+    "agent.max_requests": int,
+    "agent.max_attempts": int,
+    "agent.retry_wait_s": float,
+    "agent.max_retry_wait_s": float,
+    "checkpoint.policy": str,
+    "checkpoint.deadline_s": float,
+    "commands.env": list,
+}
+"""Every setting and its type; a list is one of strings, in the environment separated by commas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings.
+
+    Attributes:
+        home: the folder for everything the program writes; empty for the platform's own.
+        environ: the environment as it was at start; keys and what commands may see are taken from it.
+        source: the file that was read, if one was.
+    """
+
+    model: str = ""
+    models: tuple[str, ...] = ()
+    mode: str = "ask"
+    log: str = "warning"
+    home: str = ""
+    storage: str = "jsonl"
+    tools: tuple[str, ...] = ()
+    agent: Section = field(default_factory=dict[str, Any])
+    checkpoint: Section = field(default_factory=dict[str, Any])
+    commands: Section = field(default_factory=dict[str, Any])
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    source: str = ""
+
+    @property
+    def model_configured(self) -> bool:
+        """Whether a model is named, or a provider's key is there to name one by."""
+        return bool(self.model) or any(self.environ.get(name, "").strip() for name in KEY_VARIABLES)
+
+
+def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Config:
+    """Return the configuration of the file, `environ` and the command line's `overrides`.
+
+    Raises:
+        ConfigError: a setting is unknown, of the wrong type or out of range; the message names it and the remedy.
+    """
+    path = environ.get(f"{PREFIX}CONFIG", "") or default_file(environ)
+    settings = _from_file(path, required=f"{PREFIX}CONFIG" in environ)
+    read = path if settings is not None else ""
+    merged = {**(settings or {}), **_from_environ(environ), **(overrides or {})}
+    return _built(merged, environ, read)
+
+
+def default_file(environ: Mapping[str, str]) -> str:
+    """Return where the file lies if nobody says: in the platform's folder for configurations."""
+    if base := environ.get("XDG_CONFIG_HOME"):
+        return os.path.join(base, "acp-bridge", "config.toml")
+    from platformdirs import user_config_dir
+
+    return os.path.join(user_config_dir("acp-bridge", appauthor=False), "config.toml")
+
+
+def _from_file(path: str, *, required: bool) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except FileNotFoundError:
+        if required:
+            raise ConfigError(f"{PREFIX}CONFIG names {path!r}, which does not exist") from None
+        return None
+    except OSError as exc:
+        raise ConfigError(f"the configuration {path!r} cannot be read: {exc.strerror}") from exc
+    import tomllib
+
+    try:
+        parsed = tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"the configuration {path!r} is not valid TOML: {exc}") from exc
+    flat: dict[str, Any] = {}
+    for key, value in parsed.items():
+        if isinstance(value, dict):
+            flat.update({f"{key}.{inner}": item for inner, item in value.items()})  # pyright: ignore[reportUnknownVariableType]
+        else:
+            flat[key] = value
+    for key in flat:
+        _require_known(key, f"in {path}", KEYS)
+    return flat
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    variables = {PREFIX + key.upper().replace(".", "_"): key for key in KEYS}
+    found: dict[str, Any] = {}
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or name == f"{PREFIX}CONFIG":
+            continue
+        _require_known(name, "in the environment", {**variables, f"{PREFIX}CONFIG": ""})
+        if text:
+            found[variables[name]] = _parsed(name, text, KEYS[variables[name]])
+    return found
+
+
+def _parsed(name: str, text: str, kind: type) -> Any:
+    try:
+        if kind is list:
+            return [part.strip() for part in text.split(",") if part.strip()]
+        return kind(text)
+    except ValueError:
+        raise ConfigError(f"{name} must be {_words(kind)}, not {text!r}") from None
+
+
+def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
+    if name in known:
+        return
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    raise ConfigError(f"the setting {name!r} {where} is not known; the nearest is {near[0]!r}")
+
+
+def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str) -> Config:
+    top: dict[str, Any] = {}
+    sections: dict[str, dict[str, Any]] = {"agent": {}, "checkpoint": {}, "commands": {}}
+    for key, value in settings.items():
+        _require_known(key, "on the command line", KEYS)
+        checked = _checked(key, value)
+        section, _, name = key.rpartition(".")
+        if section:
+            sections[section][name] = checked
+        else:
+            top[key] = checked
+    for key, allowed in (("mode", _MODES), ("log", _LEVELS)):
+        if key in top and top[key] not in allowed:
+            raise ConfigError(f"{key} must be one of {', '.join(allowed)}, not {top[key]!r}")
+    frozen: dict[str, Any] = {name: MappingProxyType(values) for name, values in sections.items()}
+    return Config(**top, **frozen, environ=MappingProxyType(dict(environ)), source=source)
+
+
+def _checked(key: str, value: Any) -> Any:
+    kind: type[Any] = KEYS[key]
+    if kind is list:
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
+            raise ConfigError(f"{key} must be {_words(kind)}, not {value!r}")
+        return tuple(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise ConfigError(f"{key} must be {_words(kind)}, not {value!r}")
+    if kind in (int, float) and value <= 0:
+        raise ConfigError(f"{key} must be more than 0, not {value!r}")
+    return value
+
+
+def _words(kind: type) -> str:
+    return {str: "a text", int: "a whole number", float: "a number", list: "a list of texts"}[kind]

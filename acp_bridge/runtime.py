@@ -1,0 +1,222 @@
+"""The parts of the program, made from a configuration; imported when the answer to `initialize` is out.
+
+Owns which storage, policy, models and tools there are, and the order in which they are entered. Serves no protocol:
+`app` puts a bridge, or whoever drives it from Python, in front.
+
+The order is durable-sessions §6: storage, policy, runtime, front; each gets what the earlier ones gave, and they are
+left strictly last first, so storage cannot go while a front still closes a turn.
+"""
+
+import importlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from acp_bridge import __version__
+from acp_bridge.agent import Assembly, Models
+from acp_bridge.agent import Options as AgentOptions
+from acp_bridge.checkpoint import Options as CheckpointOptions
+from acp_bridge.checkpoint import policy_named
+from acp_bridge.config import Config
+from acp_bridge.effects import Deadline, Given, Key, Part
+from acp_bridge.errors import ConfigError
+from acp_bridge.llm import (
+    PRESETS,
+    Model,
+    detect_local,
+    no_model_configured,
+    open_model,
+    options_from,
+    parse_route,
+    preload,
+)
+from acp_bridge.session import Policy, Sessions, Store
+from acp_bridge.storage import JsonlStore, MemoryStore
+from acp_bridge.tools import GuardedCommands, LocalFiles, Mode, Tool, builtin_tools
+
+SESSIONS: Key[Sessions] = Key("storage")
+POLICY: Key[Policy] = Key("checkpoint policy")
+ASSEMBLY: Key[Assembly] = Key("runtime")
+
+DEFAULT_MODELS: Mapping[str, str] = {
+    "openai": "gpt-5",
+    "anthropic": "claude-sonnet-4-5",
+    "deepseek": "deepseek-chat",
+    "openrouter": "anthropic/claude-sonnet-4.5",
+    "mistral": "devstral-medium-latest",
+}
+"""What a provider's key alone stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacements:
+    """What a composition of one's own puts in the place of what the configuration names.
+
+    Attributes:
+        tools: beside the built-in ones; a tool of a built-in's name replaces it.
+    """
+
+    store: Store | None = None
+    policy: Policy | None = None
+    open_model: Callable[[str], Model] | None = None
+    tools: tuple[Tool, ...] = ()
+
+
+def home_of(config: Config) -> Path:
+    """Return the folder for everything the program writes."""
+    if config.home:
+        return Path(config.home).expanduser().absolute()
+    from platformdirs import user_data_path
+
+    return user_data_path("acp-bridge", appauthor=False)
+
+
+def parts(config: Config, replacements: Replacements, deadline: Callable[[], Deadline]) -> tuple[Part, ...]:
+    """Return storage, policy and runtime, in this order; a front comes behind them."""
+
+    def storage(_given: Given) -> AbstractAsyncContextManager[Sessions]:
+        return _storage(config, replacements, deadline)
+
+    def policy(_given: Given) -> AbstractAsyncContextManager[Policy]:
+        return _policy(config, replacements)
+
+    def runtime(given: Given) -> AbstractAsyncContextManager[Assembly]:
+        return _runtime(config, replacements, given, deadline)
+
+    return Part(SESSIONS, storage), Part(POLICY, policy), Part(ASSEMBLY, runtime)
+
+
+@asynccontextmanager
+async def _storage(
+    config: Config, replacements: Replacements, deadline: Callable[[], Deadline]
+) -> AsyncGenerator[Sessions]:
+    sessions = Sessions(replacements.store or _store(config), version=__version__)
+    try:
+        yield sessions
+    finally:
+        with deadline().shield():
+            await sessions.aclose()
+
+
+def _store(config: Config) -> Store:
+    match config.storage:
+        case "jsonl":
+            return JsonlStore(home_of(config) / "sessions")
+        case "memory":
+            return MemoryStore()
+        case name:
+            return cast("Store", _named(name, "storage")(config))
+
+
+@asynccontextmanager
+async def _policy(config: Config, replacements: Replacements) -> AsyncGenerator[Policy]:
+    options = CheckpointOptions(**config.checkpoint)
+    if replacements.policy is not None:
+        yield replacements.policy
+    elif ":" in options.policy:
+        yield cast("Policy", _named(options.policy, "checkpoint.policy")(options))
+    else:
+        yield policy_named(options)
+
+
+@asynccontextmanager
+async def _runtime(
+    config: Config, replacements: Replacements, given: Given, deadline: Callable[[], Deadline]
+) -> AsyncGenerator[Assembly]:
+    model_options = options_from(config.environ)
+    models = Models(replacements.open_model or (lambda route: open_model(route, model_options)))
+    route = config.model or _keyed_route(config) or await _local_route(config)
+    home = home_of(config)
+    on_disk = config.storage == "jsonl" and replacements.store is None
+
+    def problem(wanted: str) -> str:
+        if not wanted:
+            return str(no_model_configured())
+        if replacements.open_model is not None:
+            return ""
+        try:
+            models.check(wanted)
+        except ConfigError as exc:
+            return str(exc)
+        return ""
+
+    try:
+        yield Assembly(
+            policy=given[POLICY],
+            models=models,
+            options=AgentOptions(**config.agent),
+            tools=_tools(config, replacements),
+            files=LocalFiles(),
+            commands=lambda session_id: GuardedCommands(
+                config.environ,
+                config.commands.get("env", ()),
+                spill=home / "sessions" / session_id / "spill" if on_disk else None,
+                running=home / "sessions" / f"{session_id}.running" if on_disk else None,
+            ),
+            route=route,
+            routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
+            route_problem=problem,
+            mode=cast("Mode", config.mode),
+            spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
+            protected=_protected(config, home),
+        )
+    finally:
+        with deadline().shield():
+            await models.aclose()
+
+
+def _protected(config: Config, home: Path) -> tuple[Path, ...]:
+    paths = [home.resolve()]
+    if config.source:
+        paths.append(Path(config.source).resolve().parent)
+    return tuple(paths)
+
+
+def _tools(config: Config, replacements: Replacements) -> tuple[Tool, ...]:
+    by_name = {tool.spec.name: tool for tool in builtin_tools()}
+    for name in config.tools:
+        tool = cast("Tool", _named(name, "tools")())
+        by_name[tool.spec.name] = tool
+    by_name.update({tool.spec.name: tool for tool in replacements.tools})
+    return tuple(by_name.values())
+
+
+def _keyed_route(config: Config) -> str:
+    for provider, model in DEFAULT_MODELS.items():
+        if config.environ.get(PRESETS[provider].key_variable, "").strip():
+            return f"{provider}:{model}"
+    return ""
+
+
+async def _local_route(config: Config) -> str:
+    server = await detect_local(options_from(config.environ).base_urls)
+    return server.route if server is not None else ""
+
+
+def preload_route(config: Config) -> None:
+    """Import what the configured route needs and nothing else; for the warm-up thread."""
+    route = config.model or _keyed_route(config)
+    if not route:
+        return
+    try:
+        preload(parse_route(route))
+    except ConfigError:
+        return  # said when a session asks for it
+
+
+def _named(name: str, setting: str) -> Callable[..., Any]:
+    """Return what `module:name` stands for.
+
+    Raises:
+        ConfigError: there is no such thing, or it cannot be called.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise ConfigError(f"{setting} names {name!r}, which cannot be imported as 'module:name': {exc}") from exc
+    if not callable(found):
+        raise ConfigError(f"{setting} names {name!r}, which cannot be called")
+    return cast("Callable[..., Any]", found)

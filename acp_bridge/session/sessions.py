@@ -1,0 +1,177 @@
+"""The sessions that this process holds: made or taken under their locks, repaired, and let go together.
+
+Owns which journals are open. Knows no agent and no client; which store it is, only the composition knows.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from acp_bridge.errors import IllegalEvent, SessionInUse, StoreUnsupported
+
+from .events import Event, Header, InputDropped, SessionConfigured, SessionOpened, ToolResult
+from .journal import Journal
+from .log import Log
+from .repair import closers
+from .store import Loaded, Store
+
+SESSION_ID_BYTES = 16
+
+
+def milliseconds_now() -> int:
+    """Return the time as records carry it."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What taking a session found and did; told to the user once.
+
+    Attributes:
+        interrupted: whether a turn was open.
+        never_started, unknown: call ids by how repair classified them.
+        dropped_inputs: prompts that were queued and will not run.
+        dropped_bytes: what followed the last record that holds; it was not known durable.
+    """
+
+    interrupted: bool = False
+    never_started: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    dropped_inputs: int = 0
+    dropped_bytes: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.interrupted or self.dropped_inputs or self.dropped_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a session works: absolute paths, `cwd` first of the roots."""
+
+    cwd: str
+    roots: tuple[str, ...]
+
+
+class Sessions:
+    """Journals by session id."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        version: str,
+        clock: Callable[[], int] = milliseconds_now,
+        ids: Callable[[], str] | None = None,
+    ) -> None:
+        self.store = store
+        self._version = version
+        self._clock = clock
+        self._ids = ids or (lambda: secrets.token_urlsafe(SESSION_ID_BYTES).replace("-", "_"))
+        self._journals: dict[str, Journal] = {}
+        self._taking: set[str] = set()
+
+    def get(self, session_id: str) -> Journal | None:
+        """Return an open session's journal."""
+        return self._journals.get(session_id)
+
+    async def new(self, place: Place, *, barriers: Sequence[str], config: dict[str, object]) -> Journal:
+        """Make a session that is on disk when this returns.
+
+        Raises:
+            StoreError: it could not be made.
+        """
+        header = Header(
+            session_id=self._ids(), created=self._clock(), version=self._version, cwd=place.cwd, roots=place.roots
+        )
+        log = Log(header, clock=self._clock)
+        records = [log.append(self._opened(place, barriers))]
+        if config:
+            records.append(log.append(SessionConfigured(values=config)))
+        held = await self.store.create(header, records)
+        journal = self._journals[header.session_id] = Journal(log, held)
+        return journal
+
+    async def take(self, session_id: str, place: Place, *, barriers: Sequence[str]) -> tuple[Journal, Recovery]:
+        """Take a stored session under its lock and close, in memory, what a crash left open.
+
+        Nothing is written yet: the journal's next write is the repair, and the open barrier waits for it.
+
+        Raises:
+            SessionNotFound, SessionInUse, StoreCorrupt, StoreTooNew, StoreUnsupported: as the store says.
+        """
+        if session_id in self._journals or session_id in self._taking:
+            raise SessionInUse(f"session {session_id} is open in this process", session_id=session_id)
+        self._taking.add(session_id)
+        try:
+            held = await self.store.hold(session_id)
+            try:
+                log, closing = self._repaired(held.loaded, session_id)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await held.close()
+                raise
+            last = log.records[-1].time if log.records else log.header.created
+            unsaved = [log.append(event, synthetic=True, time=last) for event in closing]
+            unsaved.append(log.append(self._opened(place, barriers)))
+            journal = Journal(log, held, unsaved=unsaved, repair=True)
+            self._journals[session_id] = journal
+            return journal, recovery_of(held.loaded, closing)
+        finally:
+            self._taking.discard(session_id)
+
+    def _repaired(self, loaded: Loaded, session_id: str) -> tuple[Log, tuple[Event, ...]]:
+        try:
+            log = Log(loaded.header, loaded.records, clock=self._clock)
+        except IllegalEvent as exc:
+            raise StoreUnsupported(
+                f"session {session_id} holds events in an order that this version does not know: {exc}",
+                session_id=session_id,
+            ) from exc
+        return log, closers(log)
+
+    def _opened(self, place: Place, barriers: Sequence[str]) -> SessionOpened:
+        return SessionOpened(version=self._version, barriers=tuple(barriers), cwd=place.cwd, roots=place.roots)
+
+    async def close(self, session_id: str) -> None:
+        """Save the rest of an open session and let it go; its agent must be quiet.
+
+        Raises:
+            StoreError: something could not be saved.
+        """
+        journal = self._journals.pop(session_id, None)
+        if journal is not None:
+            await journal.close()
+
+    async def aclose(self) -> None:
+        """Let every session go, side by side; all failures come together in one group."""
+        failures: list[Exception] = []
+
+        async def close(session_id: str) -> None:
+            try:
+                await self.close(session_id)
+            except Exception as exc:  # noqa: BLE001  collected: one session's failure is not another's
+                failures.append(exc)
+
+        async with anyio.create_task_group() as tasks:
+            for session_id in list(self._journals):
+                tasks.start_soon(close, session_id)
+        if failures:
+            raise ExceptionGroup("sessions could not be saved", failures)
+
+
+def recovery_of(loaded: Loaded, closing: Iterable[Event]) -> Recovery:
+    """Return what the repair's events and the load say together."""
+    events = tuple(closing)
+    results = [event for event in events if isinstance(event, ToolResult)]
+    return Recovery(
+        interrupted=any(event.type == "turn/end" for event in events),
+        never_started=tuple(event.call_id for event in results if event.code == "TOOL_NOT_STARTED"),
+        unknown=tuple(event.call_id for event in results if event.code == "TOOL_OUTCOME_UNKNOWN"),
+        dropped_inputs=sum(isinstance(event, InputDropped) for event in events),
+        dropped_bytes=loaded.dropped_bytes,
+    )
