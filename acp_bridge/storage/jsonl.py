@@ -15,6 +15,7 @@ Decision: daemon threads, one a held session and one a longer piece of work, not
 waited for at exit, and a write that hangs on a dead disk must not keep the process alive.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,6 +29,7 @@ from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter
 
 from . import names
 from .disk import Disk, OsDisk
+from .filesystem import network_warning
 from .header import new_gen
 from .held import HeldLog
 from .listing import Listing
@@ -63,6 +65,7 @@ class JsonlStore:
         self._listing = Listing(self._disk, self._shelf.root)
         self._held: dict[str, JsonlSession] = {}
         self._clock = clock
+        self._told: str | None = None
 
     async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
         session_id = names.checked(header.session_id)
@@ -84,9 +87,14 @@ class JsonlStore:
         return self._hold(opened, loaded)
 
     def _hold(self, opened: HeldLog, loaded: Loaded) -> JsonlSession:
-        held = JsonlSession(self._disk, opened, loaded, warning=self._shelf.warning, let_go=self._forget)
+        held = JsonlSession(self._disk, opened, loaded, warning=self._warning(), let_go=self._forget)
         self._held[loaded.header.session_id] = held
         return held
+
+    def _warning(self) -> str:
+        if self._told is None:
+            self._told = network_warning(os.path.realpath(self._shelf.root))
+        return self._told
 
     def _forget(self, held: JsonlSession) -> None:
         session_id = held.loaded.header.session_id

@@ -64,10 +64,11 @@ class Scan:
         """A sync of what was read was tried and not seen to succeed: it may be in the cache alone."""
         return self.attempted > self.durable
 
-    def raise_damage(self, session_id: str, path: str) -> None:
-        """Raise StoreCorrupt if there is damage."""
-        if self.damage is not None:
-            raise corrupt(session_id, path, self.damage)
+    def raise_durable(self, length: int) -> None:
+        """Take it that the file is known durable up to `length`."""
+        self.durable = length
+        while self.tail and self.tail[0][0] < length:
+            self.tail.popleft()
 
 
 def corrupt(session_id: str, path: str, damage: Damage) -> StoreCorrupt:
@@ -117,9 +118,7 @@ def _read(found: Scan, seal: Seal, lines: Iterator[tuple[int, bytes]], take: Tak
             return f"record {record['seq']} stands where {found.records} should"
         durable: int = record["d"]
         if found.durable < durable <= offset:
-            found.durable = durable
-            while tail and tail[0][0] < durable:
-                tail.popleft()
+            found.raise_durable(durable)
         if offset >= found.durable:
             tail.append((offset, line))
         take(record)
@@ -135,7 +134,7 @@ def _look_beyond(found: Scan, seal: Seal, offset: int, line: bytes, lines: Itera
         if start >= 0 and seal.holds(line[start:], offset + start):
             durable: int = orjson.loads(line[start:])["d"]
             if found.durable < durable <= offset + start:
-                found.durable = durable
+                found.raise_durable(durable)
         offset, line = next(lines, (-1, b""))
         if offset < 0:
             return

@@ -3,7 +3,6 @@
 Owns the order of lock, folder and log. Knows no event loop; whoever calls has checked the ids.
 """
 
-import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,7 +15,6 @@ from acp_bridge.session.store import Loaded
 
 from . import content, folder, lock, names
 from .disk import APPEND, READ, Disk, remove_tree
-from .filesystem import network_warning
 from .header import FirstLine, parsed
 from .held import HeldLog
 from .lock import Lock
@@ -33,7 +31,6 @@ class Shelf:
 
     def __init__(self, disk: Disk, root: str, *, make_gen: Callable[[], str], patience_s: float) -> None:
         self.root = root
-        self.warning = ""
         self._disk = disk
         self._make_gen = make_gen
         self._patience_s = patience_s
@@ -41,10 +38,7 @@ class Shelf:
 
     def check(self) -> bool:
         """Whether the root is there; raises StoreError if it may not be used."""
-        there = folder.check_root(self._disk, self.root)
-        if there and not self.warning:
-            self.warning = network_warning(os.path.realpath(self.root))
-        return there
+        return folder.check_root(self._disk, self.root)
 
     def create(self, session_id: str, members: JsonObject, bodies: Sequence[bytes]) -> HeldLog:
         """Make a session and return it held."""
