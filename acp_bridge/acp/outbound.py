@@ -185,6 +185,6 @@ def permission_request(session_id: str, tool_call: Json, options: Iterable[Json]
 
 
 def _with(base: Json, **members: Any) -> Json:
-    """Return `base` with those members that are not None: to the protocol null is absent, to strict clients an error."""
+    """Return `base` with those members that are not None: to strict clients null is not the same as absent."""
     base.update({key: value for key, value in members.items() if value is not None})
     return base

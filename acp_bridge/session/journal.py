@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 
 from acp_bridge.errors import StoreError, StorePoisoned
 
-from .events import AssistantDelta, DeltaKind, Event, Record
+from .events import AssistantDelta, AssistantMessage, DeltaKind, Event, Record
 from .log import Log
 from .store import HeldSession
 
@@ -100,6 +100,8 @@ class Journal:
         Raises:
             IllegalEvent: the nesting forbids it here; nothing has changed.
         """
+        if isinstance(event, AssistantMessage) and self._joining is not None and self._joining[2] == event.id:
+            self._discard()  # the message holds the same text whole
         self._seal()
         record = self.log.append(event, synthetic=synthetic)
         self._keep(record)
@@ -126,11 +128,14 @@ class Journal:
         if self._joining is None:
             return
         (turn, step, message_id, kind), text = self._joining, "".join(self._pieces)
+        self._discard()
+        event = AssistantDelta(turn=turn, step=step, message_id=message_id, kind=kind, text=text)
+        self._keep(self.log.append(event))
+
+    def _discard(self) -> None:
         self._joining = None
         self._pieces.clear()
         self._pieces_size = 0
-        event = AssistantDelta(turn=turn, step=step, message_id=message_id, kind=kind, text=text)
-        self._keep(self.log.append(event))
 
     def _keep(self, record: Record) -> None:
         self._unsaved.append(record)
