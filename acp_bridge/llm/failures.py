@@ -116,16 +116,16 @@ class Provider:
         word, said = _told({"error": error})
         status = int(word) if word.isascii() and word.isdecimal() and len(word) == 3 else None
         kind = _kind(status, word, said)
-        return self.failed(
-            kind, f"{self.name} broke the answer off: {said or word or 'no reason given'}", status=status
-        )
+        reason = said or word or "no reason given"
+        exhausted = status == 402 or word in _EXHAUSTED
+        return self.failed(kind, f"{self.name} broke the answer off: {reason}", status=status, exhausted=exhausted)
 
     def instead_of_a_stream(self, body: bytes) -> Failed:
         """Return what it means that a 200 brought something else than events."""
         text = body.decode(errors="replace")
-        word, said = _told(_parsed(text))
-        if word or said:
-            return self.told((_parsed(text) or {}).get("error"))
+        parsed = _parsed(text) or {}
+        if any(_told(parsed)):
+            return self.told(parsed.get("error", parsed))
         return self.failed("broken_stream", f"{self.name} sent no event stream but: {_plain(text)[:200]}")
 
     def cut(self, why: str = "the connection ended in the middle of the answer") -> Failed:

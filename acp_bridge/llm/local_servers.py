@@ -21,7 +21,7 @@ from .routes import PRESETS
 logger = logging.getLogger(__name__)
 
 _MAX_BODY = 4 * 1024 * 1024
-LOCAL_PROVIDERS = ("ollama", "lmstudio", "llamacpp")
+LOCAL_PROVIDERS: tuple[str, ...] = ("ollama", "lmstudio", "llamacpp")
 
 
 @dataclass(frozen=True, slots=True)

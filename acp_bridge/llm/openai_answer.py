@@ -132,22 +132,33 @@ class OpenAIAnswer:
         return [ToolDelta(place, told, arguments)] if told or arguments else []
 
     def _place(self, key: int | None, call_id: str, name: str) -> int:
-        """Return which call a piece belongs to, by index and id where the server gives them."""
-        for place in range(len(self._calls) - 1, -1, -1):
-            call = self._calls[place]
-            same_id = bool(call_id) and call.id == call_id
-            if key is None and not call_id and place < len(self._calls) - 1:
-                break  # without either, only the last one can be meant
-            if not same_id and key is not None and call.key != key:
-                continue
-            if not same_id and call_id and call.id:
-                continue  # one index for several calls: the id tells them apart
-            if not same_id and name and call.name and is_object("".join(call.pieces)):
-                continue  # whole already, and a name again: the next call
-            call.id = call.id or call_id
-            return place
-        self._calls.append(_Call(key, call_id))
-        return len(self._calls) - 1
+        """Return which call a piece belongs to; it may be a new one."""
+        place = self._known(key, call_id)
+        if place is not None and name and not _goes_on(self._calls[place], key, call_id, name):
+            place = None
+        if place is None:
+            self._calls.append(_Call(key, call_id))
+            return len(self._calls) - 1
+        self._calls[place].id = self._calls[place].id or call_id
+        return place
+
+    def _known(self, key: int | None, call_id: str) -> int | None:
+        """Return the latest call that index and id point at, as far as the server gives them."""
+        places = range(len(self._calls) - 1, -1, -1)
+        by_id = [p for p in places if call_id and self._calls[p].id == call_id]
+        by_key = [p for p in places if key is not None and self._calls[p].key == key]
+        both = [p for p in by_id if p in by_key]
+        last = list(places[:1]) if key is None else []
+        return next(iter((*both, *by_id, *by_key, *last)), None)
+
+
+def _goes_on(call: _Call, key: int | None, call_id: str, name: str) -> bool:
+    """Whether a piece with a name is more of `call`, since servers repeat the name, and not the next one."""
+    if not call.name:
+        return True
+    if call_id and call.id:
+        return call_id == call.id and (key is None or key == call.key)
+    return name == call.name and not is_object("".join(call.pieces))
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,19 @@ from acp_bridge.content import Failure, Text, ToolRequest, Usage
 from acp_bridge.errors import ConfigError
 from acp_bridge.llm.model import Delta, Failed, Finished, TextDelta, ThoughtDelta, ToolDelta
 from acp_bridge.llm.scripted import ScriptedModel
-from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest, ToolAnswer
+from acp_bridge.session import (
+    FromAssistant,
+    FromTools,
+    FromUser,
+    Message,
+    ModelRequest,
+    Record,
+    ToolAnswer,
+    Transcript,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 
 CANCELLED = Text(text="<turn-note>The user cancelled the request above before it was finished.</turn-note>")
 FAILED = Text(text="<turn-note>The request above ended with an error before it was finished: x</turn-note>")
@@ -206,3 +218,18 @@ def test_a_malformed_script_is_refused_with_file_place_and_remedy(tmp_path: Path
 def test_a_missing_script_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read the script"):
         ScriptedModel(tmp_path / "none.json")
+
+
+async def test_the_closing_notes_of_a_real_transcript_are_the_ones_the_rule_knows(tmp_path: Path) -> None:
+    for place, (reason, by) in enumerate([("cancelled", "user"), ("interrupted", None), ("error", None)]):
+        log = Transcript()
+        events = (
+            TurnStarted(turn=1),
+            UserMessage(id="u1", content=(Text(text="hi"),), source="client"),
+            TurnEnded(turn=1, reason=reason, by=by),  # pyright: ignore[reportArgumentType]
+            UserMessage(id="u2", content=(Text(text="again"),), source="client"),
+        )
+        for seq, event in enumerate(events):
+            log.add(Record(seq=seq, time=0, event=event))
+        model = scripted(tmp_path, [{"text": "one"}, {"text": "two"}])
+        assert await text(model, *log.messages) == "two", place
