@@ -8,11 +8,14 @@ left strictly last first, so storage cannot go while a front still closes a turn
 """
 
 import importlib
+import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+import anyio
 
 from acp_bridge import __version__
 from acp_bridge.agent import Assembly, Models
@@ -34,7 +37,7 @@ from acp_bridge.llm import (
 )
 from acp_bridge.session import Policy, Sessions, Store
 from acp_bridge.storage import JsonlStore, MemoryStore
-from acp_bridge.tools import GuardedCommands, LocalFiles, Mode, Tool, builtin_tools
+from acp_bridge.tools import Commands, GuardedCommands, LocalFiles, Mode, Tool, builtin_tools
 
 SESSIONS: Key[Sessions] = Key("storage")
 POLICY: Key[Policy] = Key("checkpoint policy")
@@ -131,6 +134,18 @@ async def _runtime(
     home = home_of(config)
     on_disk = config.storage == "jsonl" and replacements.store is None
 
+    made: weakref.WeakSet[Commands] = weakref.WeakSet()  # a closed session's go by themselves
+
+    def commands(session_id: str) -> Commands:
+        runner = GuardedCommands(
+            config.environ,
+            config.commands.get("env", ()),
+            spill=home / "sessions" / session_id / "spill" if on_disk else None,
+            running=home / "sessions" / f"{session_id}.running" if on_disk else None,
+        )
+        made.add(runner)
+        return runner
+
     def problem(wanted: str) -> str:
         if not wanted:
             return str(no_model_configured())
@@ -149,12 +164,7 @@ async def _runtime(
             options=AgentOptions(**config.agent),
             tools=_tools(config, replacements),
             files=LocalFiles(),
-            commands=lambda session_id: GuardedCommands(
-                config.environ,
-                config.commands.get("env", ()),
-                spill=home / "sessions" / session_id / "spill" if on_disk else None,
-                running=home / "sessions" / f"{session_id}.running" if on_disk else None,
-            ),
+            commands=commands,
             route=route,
             routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
             route_problem=problem,
@@ -164,7 +174,10 @@ async def _runtime(
         )
     finally:
         with deadline().shield():
-            await models.aclose()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(models.aclose)
+                for runner in list(made):
+                    tasks.start_soon(runner.aclose)
 
 
 def _protected(config: Config, home: Path) -> tuple[Path, ...]:

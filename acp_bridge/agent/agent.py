@@ -217,13 +217,15 @@ class Agent:
 
     async def run(self) -> None:
         """Work until `stop`; returns once the last turn is closed and what could be saved is saved."""
-        with self._shield:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.journal.run)
-                await self._work()
-                await self._save_the_rest()
-                tasks.cancel_scope.cancel()
-        self._quiet.set()
+        try:
+            with self._shield:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self.journal.run)
+                    await self._work()
+                    await self._save_the_rest()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._quiet.set()
 
     def stop(self, cause: CancelCause) -> None:
         """Take no more jobs, cancel what runs, and let `run` come to its end. Synchronous; twice does nothing more."""
@@ -235,6 +237,11 @@ class Agent:
     def abandon(self) -> None:
         """Let `run` end at once, whatever it is in; for when the time to come to quiet is over."""
         self._shield.cancel()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether `run` has come to its end."""
+        return self._quiet.is_set()
 
     async def quiet(self) -> None:
         """Wait until `run` has come to its end."""

@@ -55,13 +55,17 @@ def _command(name: str, argv: list[str]) -> int:
     return int(import_module(f"acp_bridge.cli.{name}").main(argv))
 
 
+_GREETING = """\
+acp-bridge is an agent that an editor starts and speaks to over stdin and stdout (the Agent Client
+Protocol). On a terminal there is nobody to speak to it. Try:
+
+  acp-bridge demo      see it work, without a key
+  acp-bridge --help    all commands
+"""
+
+
 def _greet() -> int:
-    print(  # noqa: T201  a terminal, where nobody will speak JSON
-        "acp-bridge is an agent that an editor starts and speaks to over stdin and stdout\n(the Agent Client Protocol).\n"
-        "On a terminal there is nobody to speak to it. Try:\n\n"
-        "  acp-bridge demo      see it work, without a key\n"
-        "  acp-bridge --help    all commands"
-    )
+    print(_GREETING, end="")  # noqa: T201  a terminal, where nobody will speak JSON
     return 0
 
 

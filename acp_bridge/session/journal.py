@@ -198,13 +198,19 @@ class Journal:
                 else:
                     self.bytes_written += await self.held.append(batch)
         except StoreError as exc:
-            self.failure = exc
-            logger.error("session %s cannot be saved: %s", self.session_id, exc)  # noqa: TRY400  told, not traced
-            self._announce()
-            for tell in self._on_failure:
-                _contained(tell, exc)
-            return
-        self._saved(batch)
+            self._fail(exc)
+        except Exception as exc:
+            logger.exception("the store of session %s failed", self.session_id)
+            self._fail(StorePoisoned(f"the store failed inside: {exc!r}", session_id=self.session_id))
+        else:
+            self._saved(batch)
+
+    def _fail(self, failure: StoreError) -> None:
+        self.failure = failure
+        logger.error("session %s cannot be saved: %s", self.session_id, failure)
+        self._announce()
+        for tell in self._on_failure:
+            _contained(tell, failure)
 
     def _saved(self, batch: Sequence[Record]) -> None:
         del self._unsaved[: len(batch)]

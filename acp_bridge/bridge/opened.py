@@ -1,0 +1,203 @@
+"""The sessions that are open on one connection: each an agent with its conversation, from new or load until close.
+
+Owns their life here: started, greeted, put away, and brought to quiet together. Knows neither params nor answers.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from anyio.abc import TaskGroup
+
+from acp_bridge.acp import ClientCapabilities, outbound
+from acp_bridge.acp.inbound import McpServer
+from acp_bridge.agent import Agent, Assembly
+from acp_bridge.effects import Deadline
+from acp_bridge.errors import BarrierFailed
+from acp_bridge.rpc import Peer
+from acp_bridge.session import Journal, Place, Recovery, Sessions
+from acp_bridge.tools import Commands
+
+from .conversation import Conversation
+from .failures import session_not_found
+from .options import COMMANDS
+from .recovery import recovery_text
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One of them."""
+
+    agent: Agent
+    conversation: Conversation
+    commands: Commands
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.agent.journal.session_id
+
+
+class OpenSessions:
+    """By session id."""
+
+    def __init__(
+        self, peer: Peer, client: ClientCapabilities, sessions: Sessions, assembly: Assembly, tasks: TaskGroup
+    ) -> None:
+        self._peer = peer
+        self._client = client
+        self._sessions = sessions
+        self._assembly = assembly
+        self._tasks = tasks
+        self._entries: dict[str, Opened] = {}
+        self._closing: set[str] = set()
+        self._stopping = False
+
+    def __iter__(self) -> Iterator[Opened]:
+        """Iterate over those that are open now."""
+        return iter(list(self._entries.values()))
+
+    def find(self, session_id: str) -> Opened | None:
+        """Return an open session, None if there is none or it is being closed."""
+        return None if session_id in self._closing else self._entries.get(session_id)
+
+    def get(self, session_id: str) -> Opened:
+        """Return an open session.
+
+        Raises:
+            RpcError: there is none.
+        """
+        entry = self.find(session_id)
+        if entry is None:
+            raise session_not_found(session_id)
+        return entry
+
+    # --- in ---
+
+    async def new(self, place: Place, servers: list[McpServer]) -> Opened:
+        """Make a session that is on disk, and start its agent.
+
+        Raises:
+            StoreError: it could not be made.
+        """
+        journal = await self._sessions.new(place, barriers=self._assembly.policy.barriers, config={})
+        entry = self._started(journal, place)
+        self._tasks.start_soon(self._greet, entry, servers)  # runs once the answer that names the session is sent
+        return entry
+
+    async def take(self, session_id: str, place: Place, servers: list[McpServer]) -> tuple[Opened, Recovery]:
+        """Return the session, from here if it is open, else from the store, repaired and behind its open barrier.
+
+        Raises:
+            StoreError: as the store says.
+        """
+        if (entry := self.find(session_id)) is not None:
+            return entry, Recovery()
+        journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
+        entry = self._started(journal, place)
+        try:
+            await self._assembly.policy.open(journal)
+        except BarrierFailed as exc:
+            self.tell(entry, "warning", "This session cannot be saved now", f"What is shown may not last: {exc}")
+        if warning := journal.held.warning:
+            self.tell(entry, "warning", "Where this session lies", warning)
+        self._tasks.start_soon(self._greet, entry, servers)
+        return entry, recovery
+
+    def _started(self, journal: Journal, place: Place) -> Opened:
+        parts = self._assembly.parts(journal.session_id, place)
+        conversation = Conversation(self._peer, journal, self._assembly.policy)
+        agent = Agent(journal, parts, conversation)
+        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands)
+        if self._stopping:
+            agent.stop("shutdown")
+        self._tasks.start_soon(self._run, entry)
+        return entry
+
+    async def _run(self, entry: Opened) -> None:
+        try:
+            await entry.agent.run()
+        except Exception:  # one session's defect is not another's
+            logger.exception("the agent of session %s failed", entry.session_id)
+
+    async def _greet(self, entry: Opened, servers: list[McpServer]) -> None:
+        """Show what may not precede the answer that names the session."""
+        entry.conversation.show(outbound.available_commands(COMMANDS))
+        if servers:
+            names = ", ".join(sorted(server.name for server in servers))
+            self.tell(entry, "warning", "MCP servers are not used", f"Not supported yet, so not started: {names}")
+
+    # --- said to the user, never to the model ---
+
+    def tell_recovery(self, entry: Opened, recovery: Recovery) -> None:
+        """Say what was found and done when the session was taken, if there is anything to say."""
+        if not recovery.clean:
+            self.tell(entry, "warning", "The last turn was interrupted", recovery_text(recovery))
+
+    def tell_recovery_later(self, entry: Opened, recovery: Recovery) -> None:
+        """Say it once the answer that is being made is sent."""
+
+        async def tell() -> None:
+            self.tell_recovery(entry, recovery)
+
+        self._tasks.start_soon(tell)
+
+    def tell(self, entry: Opened, severity: outbound.Severity, title: str, description: str) -> None:
+        """Say something as a notice where the client takes them, else as a message of its own."""
+        if self._client.notices:
+            entry.conversation.show(outbound.notice(severity, title, description))
+        else:
+            text = outbound.text_block(f"{title}. {description}")
+            message_id = f"notice_{entry.agent.journal.last_seq}_{severity}"
+            entry.conversation.show(outbound.chunk("agent_message_chunk", text, message_id))
+
+    # --- out ---
+
+    async def put_away(self, session_id: str) -> None:
+        """Stop a session's agent, end its background jobs, save the rest and let it go; unknown, it does nothing.
+
+        Raises:
+            StoreError: something could not be saved, or is being written still.
+        """
+        entry = self._entries.get(session_id)
+        if entry is None:
+            return
+        if session_id in self._closing:
+            await entry.agent.quiet()
+            return
+        self._closing.add(session_id)
+        try:
+            entry.agent.stop("client")
+            await entry.agent.quiet()
+            await entry.commands.aclose()
+            entry.conversation.close()
+            await self._sessions.close(session_id)
+        finally:
+            self._closing.discard(session_id)
+            self._entries.pop(session_id, None)
+
+    async def quiet(self, deadline: Deadline, share: float) -> None:
+        """Stop every agent at once, then wait until each has closed its turn and every request is answered.
+
+        Raises:
+            TimeoutError: some did not come to quiet within their `share` of the time that is left.
+        """
+        self._stopping = True
+        for entry in self:
+            entry.agent.stop("shutdown")  # all of them, before any is waited for
+        with deadline.shield(share) as shield:
+            for entry in self:
+                await entry.agent.quiet()
+            await self._peer.idle()
+            for entry in self:  # those whose request was under way
+                await entry.agent.quiet()
+        if shield.cancelled_caught:
+            late = [entry.session_id for entry in self if not entry.agent.is_quiet]
+            raise TimeoutError(f"sessions that did not come to quiet in time: {', '.join(late) or 'none'}")
+
+    def abandon(self) -> None:
+        """End what did not come to quiet in time."""
+        for entry in self:
+            entry.agent.abandon()
