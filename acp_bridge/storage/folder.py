@@ -108,10 +108,15 @@ def discard(disk: Disk, root: str, session_id: str) -> str:
     Raises:
         OSError: it may come back.
     """
-    trash = f"{root}/{REMOVED}{session_id}"
+    trash, path = f"{root}/{REMOVED}{session_id}", f"{root}/{session_id}"
     remove_tree(disk, trash)
-    disk.rename(f"{root}/{session_id}", trash)
-    disk.sync_folder(root)  # else the session could come back
+    disk.rename(path, trash)
+    try:
+        disk.sync_folder(root)  # else the session could come back
+    except BaseException:
+        with suppress(OSError):
+            disk.rename(trash, path)  # so that it can be seen and deleted again
+        raise
     return trash
 
 
@@ -127,6 +132,11 @@ def size_of(disk: Disk, folder: str) -> int:
         return sum(disk.lstat(f"{folder}/{name}").st_size for name in disk.names(folder))
     except OSError:
         return 0  # it is being removed
+
+
+def has_no_log(disk: Disk, path: str) -> bool:
+    """Whether a folder is at `path` in which there is no log, nor a copy of one."""
+    return is_folder(disk, path) and not any(name.endswith(".jsonl") for name in disk.names(path))
 
 
 def is_session(disk: Disk, root: str, session_id: str) -> bool:

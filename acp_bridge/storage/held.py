@@ -38,6 +38,7 @@ class HeldLog:
         self._cut = found is not None and found.end < found.length
         self.must_rewrite = self._cut or (found is not None and found.may_not_last)
         self._names_are_durable = found is None
+        self._names_are_lost: OSError | None = None
 
     @property
     def path(self) -> str:
@@ -73,6 +74,7 @@ class HeldLog:
 
         Heals poison. Raises as `save`.
         """
+        self._make_names_durable()
         old = self._log
         kept = chain(read_bodies(self._disk, old.fd, old.first, old.durable), self._tail)
         copy = f"cut-{old.first.gen}.jsonl" if self._cut else ""
@@ -86,7 +88,6 @@ class HeldLog:
             raise self._with_unsaved_kept(exc, bodies) from exc
         self._log, self._tail, self._cut = new, [], False
         self._disk.close(old.fd)
-        self._make_names_durable()
         size = new.settle()
         self.must_rewrite = False
         self.next_seq += len(bodies)
@@ -101,10 +102,13 @@ class HeldLog:
         """Sync the folders once a hold: a process that made or renamed the log may not have lived to do so."""
         if self._names_are_durable:
             return
+        if self._names_are_lost is not None:  # no rewrite heals that, and a second sync would only seem to
+            raise self._log.poisoned_by(self._names_are_lost)
         try:
             self._disk.sync_folder(self.folder)
             self._disk.sync_folder(os.path.dirname(self.folder))
         except OSError as exc:
+            self._names_are_lost = exc
             raise self._log.poisoned_by(exc) from exc
         self._names_are_durable = True
 

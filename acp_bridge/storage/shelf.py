@@ -23,7 +23,7 @@ from .mark import Mark
 from .offline import Verification, verification
 from .record import body_of
 from .rewrite import file_lines, rewrite
-from .scan import Damage, Scan, corrupt, read_bodies, scan
+from .scan import Scan, corrupt, read_bodies, scan
 
 
 class Shelf:
@@ -104,6 +104,8 @@ class Shelf:
             prefix, _, session_id = name.partition("-")
             if f"{prefix}-" in (folder.BUILT, folder.REMOVED) and names.is_session_id(session_id):
                 gone += self._swept(session_id, partial(remove_tree, self._disk, f"{self.root}/{name}"))
+            elif names.is_session_id(name) and folder.has_no_log(self._disk, f"{self.root}/{name}"):
+                gone += self._swept(name, partial(self._remove_if_without_log, name))
         for session_id in empty:
             gone += self._swept(session_id, partial(self._remove_if_empty, session_id))
         return gone
@@ -260,9 +262,7 @@ class Shelf:
         try:
             return self._disk.open(path, flags), path
         except FileNotFoundError as exc:
-            if not folder.is_session(self._disk, self.root, session_id):
-                raise names.not_found(session_id) from exc  # it was deleted meanwhile
-            raise corrupt(session_id, path, Damage(1, 0, "the log is missing")) from exc
+            raise names.not_found(session_id) from exc  # it was deleted meanwhile, or its making was undone by halves
         except OSError as exc:
             raise self._failed("open", session_id, exc) from exc
 
@@ -287,6 +287,14 @@ class Shelf:
         if found.damage or any(record["type"] == "turn/start" for record in seen):
             return False
         remove_tree(self._disk, folder.discard(self._disk, self.root, session_id))
+        return True
+
+    def _remove_if_without_log(self, session_id: str) -> bool:
+        """Remove what an undone making left under the session's name; called under its lock."""
+        path = f"{self.root}/{session_id}"
+        if not folder.has_no_log(self._disk, path):
+            return False
+        remove_tree(self._disk, path)
         return True
 
     def _remove(self, trash: str, held: Lock) -> None:

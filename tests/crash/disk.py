@@ -29,6 +29,7 @@ class Node:
     names: dict[str, int] = field(default_factory=dict)
     stable_names: dict[str, int] = field(default_factory=dict)
     pending_names: list[dict[str, int | None]] = field(default_factory=list)
+    ghost_names: list[dict[str, int | None]] = field(default_factory=list)
 
     def copy(self) -> "Node":
         return Node(
@@ -41,7 +42,7 @@ class Node:
             list(self.ghosts),
             dict(self.names),
             dict(self.stable_names),
-            list(self.pending_names),
+            [*self.ghost_names, *self.pending_names],  # a file system that lost names refuses its next user by itself
         )
 
 
@@ -123,7 +124,8 @@ class ImageDisk:
     def _lose(self, node: Node) -> None:
         """Do what the kernel does when a write-back fails: call the pages clean and keep showing them."""
         node.ghosts += node.pending
-        node.pending = []
+        node.ghost_names += node.pending_names
+        node.pending, node.pending_names = [], []
 
     def _node(self, path: str) -> Node:
         node = self.nodes[1]
@@ -140,7 +142,7 @@ class ImageDisk:
 
     def _change(self, folder: Node, delta: dict[str, int | None]) -> None:
         folder.pending_names.append(delta)
-        _apply(folder.names, delta)
+        apply_names(folder.names, delta)
 
     def open(self, path: str, flags: int) -> int:
         folder, name = self._parent(path)
@@ -207,7 +209,9 @@ class ImageDisk:
     def sync_folder(self, path: str) -> None:
         node = self._node(path)
         self._call("sync_folder", path)
-        node.stable_names, node.pending_names = dict(node.names), []
+        for delta in node.pending_names:
+            apply_names(node.stable_names, delta)
+        node.pending_names = []
         self._done()
 
     def fstat(self, fd: int) -> os.stat_result:
@@ -283,7 +287,7 @@ def overlay(base: bytearray, offset: int, data: bytes) -> None:
     base[offset : offset + len(data)] = data
 
 
-def _apply(names: dict[str, int], delta: dict[str, int | None]) -> None:
+def apply_names(names: dict[str, int], delta: dict[str, int | None]) -> None:
     for name, number in delta.items():
         if number is None:
             names.pop(name, None)

@@ -5,19 +5,24 @@ Names may be lost. The mark, which nobody syncs, may be there, old, torn or gone
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
-from crash.disk import ImageDisk, Node, _apply, overlay
+from crash.disk import ImageDisk, Node, apply_names, overlay
 
 SECTOR = 512
 _GARBAGE = bytes((i * 197 + 91) % 256 for i in range(SECTOR))
 
 
-def images(disk: ImageDisk, *, fine: bool = True) -> Iterator[ImageDisk]:
-    """Yield the disks that may be found if the power goes now. Not `fine`: a few of each kind."""
-    names = list(_names(disk))
-    for i, folders in enumerate(names):
-        for data in _data(disk, fine=fine and i == 0):
-            for mark in _marks(disk, fine=fine and i == 0):
+Grain = Literal["all", "each", "few"]
+"""All combinations; or each state of each part once, beside the plainest ones of the others; or a few of each kind."""
+
+
+def images(disk: ImageDisk, grain: Grain) -> Iterator[ImageDisk]:
+    """Yield the disks that may be found if the power goes now."""
+    for i, folders in enumerate(_names(disk)):
+        fine = grain != "few" and i == 0
+        for k, mark in enumerate(_marks(disk, fine=fine)):
+            for data in _data(disk, fine=fine and (k == 0 or grain == "all")):
                 yield _image(disk, folders, {**data, **mark})
 
 
@@ -40,19 +45,21 @@ def _image(disk: ImageDisk, folders: dict[int, dict[str, int]], data: dict[int, 
 
 def _names(disk: ImageDisk) -> Iterator[dict[int, dict[str, int]]]:
     """Yield the names of each folder whose changes were not synced: all there, none, and each subset of them."""
-    unsynced = [node for node in disk.nodes.values() if node.is_folder and node.pending_names]
+    unsynced = [node for node in disk.nodes.values() if node.is_folder and (node.ghost_names or node.pending_names)]
     whole = {node.number: dict(node.names) for node in unsynced}
     yield whole
     if unsynced:
         yield {}
     for node in unsynced:
-        count = len(node.pending_names)
-        chosen = range(2**count) if count <= 3 else [*(2**i - 1 for i in range(count)), *(2**count - 1 - 2**i for i in range(count))]
+        deltas = [*node.ghost_names, *node.pending_names]
+        count = len(deltas)
+        ordered, one_lost = [2**i - 1 for i in range(count)], [2**count - 1 - 2**i for i in range(count)]
+        chosen = range(2**count) if count <= 3 else [*ordered, *one_lost]
         for subset in chosen:
             names = dict(node.stable_names)
-            for i, delta in enumerate(node.pending_names):
+            for i, delta in enumerate(deltas):
                 if subset >> i & 1:
-                    _apply(names, delta)
+                    apply_names(names, delta)
             yield {**whole, node.number: names}
 
 

@@ -77,7 +77,10 @@ class Run:
     def append_with_image(self, session_id: str, data: bytes) -> None:
         name = content.name_of(data)
         self.ledger.sessions[session_id].content[name] = data
-        content.put(self.disk, self._held[session_id].folder, name, data)
+        try:
+            content.put(self.disk, self._held[session_id].folder, name, data)
+        except OSError:
+            return  # the prompt is refused; the log is none the worse for it
         block = Image(mime_type="image/png", file=name, size=len(data))
         self.append(session_id, UserMessage(id=f"m-{name[:4]}", content=(block,), source="user"))
 
