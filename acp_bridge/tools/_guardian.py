@@ -12,7 +12,7 @@ the stream, at which it ends everything. Without anything left to guard it goes 
 the program is not to have: Python sets LC_CTYPE for itself where no locale is set (PEP 538).
 """
 
-# ruff: noqa: SIM105, S606 - contextlib takes 4 ms to import; and starting programs is all that this is for
+# ruff: noqa: SIM105, S605, S606, S607 - contextlib takes 4 ms to import; and starting programs is all that this is for
 
 import _ctypes  # `ctypes` itself takes 3 ms to import
 import fcntl
@@ -50,9 +50,8 @@ class Guard:
         wake = self.watch()
         if self.poll.poll(0):
             return  # the agent is gone already, and nobody would hear of what this would do
-        self.child = spawned(argv)
+        self.child = self.spawned(argv)
         self.groups.add(self.child)
-        self.say(f"started {self.child}")
         detach()
         told_at = 0.0
         while True:
@@ -68,6 +67,26 @@ class Guard:
                 self.poll.unregister(self.drain)
             self.reap(wake)
 
+    def spawned(self, argv: list[str]) -> int:
+        """Start the program in a process group of its own, with every signal as by default."""
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            os.setpgid(0, 0)
+            self.say(f"started {os.getpid()}")  # said here: the program may kill the guard at once
+            _signal.set_wakeup_fd(-1)
+            for number in range(1, _signal.NSIG):
+                try:
+                    _signal.signal(number, _signal.SIG_DFL)
+                except (OSError, ValueError):
+                    pass  # not one that can be set
+            os.execvp(argv[0], argv)
+        except OSError as exc:
+            os.write(2, f"{argv[0]}: {exc.strerror}\n".encode("utf-8", "replace"))
+        finally:
+            os._exit(127)
+
     def watch(self) -> int:
         """Have the end of any child, and every word of the agent, wake up the loop."""
         wake, waker = os.pipe()
@@ -80,10 +99,11 @@ class Guard:
         return wake
 
     def say(self, line: str) -> None:
+        """Tell the agent, if it is there; the loop sees it if not."""
         try:
             os.write(self.control, line.encode() + b"\n")
         except OSError:
-            pass  # the agent is gone; the loop sees it next
+            pass
 
     def obey(self) -> bool:
         """Read the agent's words; whether it is still there."""
@@ -144,26 +164,6 @@ class Guard:
 
 def woken(number: int, frame: object) -> None:
     """Take a signal that matters only as a byte in the wake-up pipe."""
-
-
-def spawned(argv: list[str]) -> int:
-    """Start the program in a process group of its own, with every signal as by default."""
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        os.setpgid(0, 0)
-        _signal.set_wakeup_fd(-1)
-        for number in range(1, _signal.NSIG):
-            try:
-                _signal.signal(number, _signal.SIG_DFL)
-            except (OSError, ValueError):
-                pass  # not one that can be set
-        os.execvp(argv[0], argv)
-    except OSError as exc:
-        os.write(2, f"{argv[0]}: {exc.strerror}\n".encode("utf-8", "replace"))
-    finally:
-        os._exit(127)
 
 
 def detach() -> None:
@@ -246,22 +246,11 @@ def processes() -> dict[int, tuple[int, int, str]]:
 
 
 def listed() -> dict[int, tuple[int, int, str]]:
-    """As `processes`, from `ps`, which every Unix has; itself left out."""
-    ours, theirs = os.pipe()
-    lister = os.fork()
-    if not lister:
-        os.dup2(theirs, 1)
-        os.execv("/bin/ps", ["ps", "-axo", "pid=,ppid=,pgid=,stat="])
-    os.close(theirs)
-    text = b""
-    while part := os.read(ours, 65536):
-        text += part
-    os.close(ours)
-    os.waitpid(lister, 0)
-    rows = (line.split() for line in text.decode().splitlines())
-    table = {int(row[0]): (int(row[1]), int(row[2]), row[3][0]) for row in rows if len(row) == 4}
-    table.pop(lister, None)
-    return table
+    """As `processes`, from `ps`, where there is no `/proc`; without `ps` itself."""
+    with os.popen("echo $$; exec ps -axo pid=,ppid=,pgid=,stat=") as ps:  # pyright: ignore[reportDeprecated]
+        own, *rows = ps.read().splitlines()
+    facts = (row.split() for row in rows)
+    return {int(row[0]): (int(row[1]), int(row[2]), row[3][0]) for row in facts if row[0] != own}
 
 
 def prepare() -> None:

@@ -46,10 +46,14 @@ class Capture:
         if rest := chunk[room:] if room > 0 else chunk:
             self._tail.append(rest)
             self._tail_size += len(rest)
-        if self._file is not None and (self._fd >= 0 or self._tail_size > TAIL):
-            with anyio.CancelScope(shield=True):  # a chunk must not be missing in the middle of the file
-                await anyio.to_thread.run_sync(self._spill, chunk)
+        unsaved = chunk
+        if self._fd < 0 and self._tail_size > TAIL:
+            unsaved = bytes(self._head) + b"".join(self._tail)  # nothing was trimmed before
+        spills = self._file is not None and self._tail_size > TAIL
         self._trim()
+        if spills:
+            with anyio.CancelScope(shield=True):  # a chunk must not be missing in the middle of the file
+                await anyio.to_thread.run_sync(self._spill, unsaved)
 
     def text(self) -> str:
         """Return head and tail; between them, if something is left out, a line that says how much."""
@@ -80,7 +84,6 @@ class Capture:
         try:
             if self._fd < 0:
                 self._fd = _created(self._file)
-                chunk = bytes(self._head) + b"".join(self._tail)  # nothing was trimmed before
             chunk = chunk[: SPILL - self._spilled]
             while chunk:
                 written = os.write(self._fd, chunk)

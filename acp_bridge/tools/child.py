@@ -86,17 +86,17 @@ class GuardedChild:
             return
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
+            os.kill(self._guard.pid, signal.SIGCONT)  # the command may have stopped it
         with anyio.move_on_after(within_s, shield=True) as limit:
             await self.gone()
         if limit.cancelled_caught:
             self.kill()
 
     def kill(self) -> None:
-        """End by force what can be named: for a guard that was killed, stopped, or waits for the kernel."""
-        for group in (self._group, self._guard.pid):
-            if group:
-                with contextlib.suppress(OSError):
-                    os.killpg(group, signal.SIGKILL)
+        """End what can be named without the guard, if it was killed. One that is only slow goes on by itself."""
+        if self._group:
+            with contextlib.suppress(OSError):
+                os.killpg(self._group, signal.SIGKILL)
         self._guard.poll()
         self._control.close()
 

@@ -87,7 +87,8 @@ def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:
     """
     if old == new:
         raise ToolError("old_text and new_text are the same; nothing was changed")
-    if old not in text and "\r\n" in text:  # models write \n also where they read \r\n
+    if "\r\n" in text and (old not in text or "\n" not in text.replace("\r\n", "")):
+        # models write \n also where they read \r\n
         old, new = _crlf(old), _crlf(new)
     count = text.count(old)
     if not count:

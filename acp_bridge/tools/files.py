@@ -72,8 +72,10 @@ def _read(path: Path) -> str:
     try:
         with held(path.parent) as folder:
             fd = os.open(path.name or ".", _READ, dir_fd=folder)
-            with open(fd, "rb", buffering=0) as file:
-                data = _content(file.fileno(), path)
+            try:
+                data = _content(fd, path)
+            finally:
+                os.close(fd)
     except OSError as exc:
         raise _refusal(path, exc) from exc
     return _decoded(data, path)

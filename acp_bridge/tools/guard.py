@@ -63,6 +63,10 @@ class Commands(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """End every job that commands left in the background. Closing twice does nothing."""
+        ...
+
 
 class GuardedCommands:
     """Commands of one session.

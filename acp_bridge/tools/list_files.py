@@ -9,7 +9,7 @@ from acp_bridge.content import JsonObject, Location, Text
 from acp_bridge.errors import ToolError
 
 from .arguments import Arguments, checked, parsed
-from .drawing import title
+from .drawing import escaped, title
 from .files import held
 from .paths import accessed, lexical, permitted, resolved
 from .ripgrep import ripgrep
@@ -71,8 +71,8 @@ class ListFiles:
             names = await anyio.to_thread.run_sync(_entries, path)
             cut = False
         else:
-            arguments_ = ("--files", "--null", f"--glob={asked.pattern}")
-            found = await ripgrep(arguments_, path, call.workspace, max_bytes=MAX_BYTES)
+            options = ("--files", "--null")
+            found = await ripgrep(options, path, call.workspace, only=asked.pattern, max_bytes=MAX_BYTES)
             names = [os.fsdecode(name).removeprefix("./") for name in found.output.split(b"\0")[:-1]]
             cut = found.cut
         notes: list[str] = []
@@ -80,7 +80,9 @@ class ListFiles:
             notes.append(f"[{len(names) - MAX_ENTRIES} more left out]")
         if cut:
             notes.append("[there are more; narrow the pattern or the path]")
-        lines = [*names[:MAX_ENTRIES], *notes] or ["[nothing here]" if asked.pattern is None else "[no file matches]"]
+        lines = [*map(escaped, names[:MAX_ENTRIES]), *notes] or [
+            "[nothing here]" if asked.pattern is None else "[no file matches]"
+        ]
         return ToolOutput(content=(Text(text="\n".join(lines)),))
 
 

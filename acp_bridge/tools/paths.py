@@ -66,8 +66,13 @@ def permitted(text: str, call: Call) -> Path:
     Raises:
         ToolError: a link on the way was changed since.
     """
-    path = resolved(text, call.workspace).path
-    if call.permitted is not None and path not in call.permitted:
+    target = resolved(text, call.workspace)
+    path = target.path
+    if call.permitted is None:
+        allowed = target.spilled or (target.inside and not target.protected)
+    else:
+        allowed = path in call.permitted
+    if not allowed:
         raise ToolError(f"{text!r} leads somewhere else than when permission was given; nothing was done. Try again")
     return path
 

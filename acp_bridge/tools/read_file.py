@@ -82,7 +82,7 @@ def _cut(text: str, first: int, count: int) -> tuple[str, str]:
     if not total:
         return "", "[the file is empty]"
     if first > total:
-        return "", f"[the file has {total} lines; there is none from {first} on]"
+        return "", f"[the file has {total} line{'' if total == 1 else 's'}; there is none from {first} on]"
     kept: list[str] = []
     room = MAX_CHARACTERS
     for line in lines[first - 1 : first - 1 + count]:

@@ -3,25 +3,27 @@
 Owns how it is found, called and ended. Knows no tool.
 """
 
+import contextlib
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from anyio.abc import ByteReceiveStream
+from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from acp_bridge.errors import ToolError
 
 from .files import held
+from .process import guarded_process
 from .tool import Workspace
 
 LIMIT_S = 60.0
+WRONG = 2
+ENV = {"LC_ALL": "C.UTF-8"}
 COMMON = (
     "--no-config",  # settings of the user's may name programs to run
     "--no-messages",  # a folder that may not be read is no reason to fail
@@ -40,41 +42,35 @@ class Found:
     cut: bool
 
 
-async def ripgrep(arguments: Sequence[str], path: Path, workspace: Workspace, *, max_bytes: int) -> Found:
-    """Run `rg` on the folder or file `path`, without what is protected below it.
+async def ripgrep(
+    options: Sequence[str], path: Path, workspace: Workspace, *, only: str | None, max_bytes: int
+) -> Found:
+    """Run `rg` on the folder or file `path`, without what is protected below it; `only` on files that match the glob.
 
     Raises:
         ToolError: it is not installed, the pattern is wrong, or it took too long.
     """
-    folder, name = (path, ".") if await anyio.to_thread.run_sync(os.path.isdir, path) else (path.parent, path.name)
-    with ExitStack() as stack:
-        try:
-            fd = stack.enter_context(held(folder))
-            cwd = f"/proc/self/fd/{fd}" if sys.platform.startswith("linux") else folder
-            argv = [_binary(), *COMMON, *arguments, *_hidden_globs(folder, workspace), "--", f"./{name}"]
-            process = await anyio.open_process(argv, cwd=cwd, env={"LC_ALL": "C.UTF-8"}, stdin=subprocess.DEVNULL)
-        except (OSError, ValueError) as exc:
-            raise ToolError(f"{str(path)!r} cannot be searched: {exc}") from exc
-    errors = bytearray()
-    found = Found(b"", False)
+    if not await anyio.to_thread.run_sync(os.path.exists, path):
+        raise ToolError(f"{str(path)!r} does not exist")
+    folder, name = (path, "") if await anyio.to_thread.run_sync(os.path.isdir, path) else (path.parent, path.name)
+    ignored = f"*\n!*/\n!{only}\n" if only else ""
+    argv = [_binary(), *COMMON, *options, *_choice(only), *_hidden_globs(folder, workspace), "--", f"./{name}"]
+    code: int | None = None
+    output = bytearray()
     try:
-        with anyio.move_on_after(LIMIT_S) as limit:
-            async with anyio.create_task_group() as tg:
-                tg.start_soon(_keep, process.stderr, errors, 2000)
-                found = await _bounded(process.stdout, max_bytes)
-                if found.cut:
-                    process.kill()
-            await process.wait()
-    finally:
-        with anyio.CancelScope(shield=True):  # it is killed first, so there is next to nothing to wait for
-            if process.returncode is None:
-                process.kill()
-            await process.aclose()
+        with anyio.move_on_after(LIMIT_S) as limit, held(folder) as fd:
+            cwd = Path(f"/proc/self/fd/{fd}") if sys.platform.startswith("linux") else folder
+            async with guarded_process(argv, env=ENV, cwd=cwd, stderr=None, leave_s=0) as rg:
+                await _tell(rg.stdin, ignored)
+                if not await _filled(output, rg.stdout, max_bytes):
+                    code = await rg.wait()
+    except OSError as exc:
+        raise ToolError(f"{str(path)!r} cannot be searched: {(exc.strerror or '').lower()}") from exc
     if limit.cancelled_caught:
         raise ToolError(f"the search took more than {LIMIT_S:g} s; narrow it down by path", code="TIMED_OUT")
-    if errors and not found.output:
-        raise ToolError(errors.decode("utf-8", "replace").strip())
-    return found
+    if code == WRONG and b"\0" not in output:
+        raise ToolError(output.decode("utf-8", "replace").strip() or f"{str(path)!r} cannot be searched")
+    return Found(bytes(output), cut=code is None)
 
 
 def _binary() -> str:
@@ -83,6 +79,19 @@ def _binary() -> str:
     if binary is None:
         raise ToolError("ripgrep (`rg`) is not installed; use run_command with grep or find instead")
     return binary
+
+
+def _choice(only: str | None) -> list[str]:
+    """Return options for one glob that, unlike `--glob`, does not bring back what `.gitignore` names.
+
+    A list of ignored names on stdin (all but the glob's) yields to every `.gitignore`; the type does not, so that what
+    one takes back in (`!keep`) must match too. Types know only the last part of a path: `x/**` still shows `keep`.
+    """
+    if not only:
+        return []
+    if "\n" in only:
+        raise ToolError("a glob has one line")
+    return ["--ignore-file=/dev/stdin", f"--type-add=chosen:{only.rpartition('/')[2] or '*'}", "--type=chosen"]
 
 
 def _hidden_globs(folder: Path, workspace: Workspace) -> list[str]:
@@ -95,17 +104,16 @@ def _literal(text: str) -> str:
     return "".join(f"\\{char}" if char in "*?[]{}\\!" else char for char in text)
 
 
-async def _bounded(stream: ByteReceiveStream | None, max_bytes: int) -> Found:
-    output = bytearray()
-    cut = await _keep(stream, output, max_bytes, stop=True)
-    return Found(bytes(output), cut)
+async def _tell(stream: ByteSendStream, text: str) -> None:
+    with contextlib.suppress(anyio.BrokenResourceError):  # it ended at once and says why on its output
+        await stream.send(text.encode("utf-8", "replace"))
+    await stream.aclose()
 
 
-async def _keep(stream: ByteReceiveStream | None, kept: bytearray, max_bytes: int, stop: bool = False) -> bool:
-    if stream is None:
-        return False
+async def _filled(output: bytearray, stream: ByteReceiveStream, max_bytes: int) -> bool:
+    """Read to the end, or until there are `max_bytes`; whether that came first."""
     async for chunk in stream:
-        kept += chunk[: max_bytes - len(kept)]
-        if stop and len(kept) >= max_bytes:
+        output += chunk[: max_bytes - len(output)]
+        if len(output) >= max_bytes:
             return True
     return False

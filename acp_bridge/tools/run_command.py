@@ -5,6 +5,7 @@ from pydantic import Field
 from acp_bridge.content import JsonObject, Location, Text
 
 from .arguments import Arguments, checked, parsed
+from .capture import HEAD, SPILL, TAIL
 from .drawing import title
 from .guard import Ended
 from .paths import accessed, lexical, permitted, resolved
@@ -92,7 +93,8 @@ def _told(ended: Ended, timeout_s: float) -> str:
     if not ended.output:
         notes.append("no output")
     if ended.cut:
-        where = f"; read_file can read the whole in {ended.spilled}" if ended.spilled else "; the rest was not kept"
+        whole = "all of it" if ended.cut < SPILL - HEAD - TAIL else f"its first {SPILL >> 20} MiB"
+        where = f"; read_file and search_files find {whole} in {ended.spilled}" if ended.spilled else ", and not kept"
         notes.append(f"{ended.cut} bytes of output left out{where}")
     if ended.code is None:
         notes.append(f"ended after {timeout_s:g} s, its time limit, with everything it started; it may be half done")

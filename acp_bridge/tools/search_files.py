@@ -1,11 +1,13 @@
 """`search_files`: lines that match a regular expression, in a folder or a file."""
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
 
 from .arguments import Arguments, checked, parsed
-from .drawing import title
+from .drawing import escaped, title
 from .paths import accessed, lexical, permitted, resolved
 from .ripgrep import ripgrep
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
@@ -72,16 +74,20 @@ class SearchFiles:
         options += [f"--max-columns={MAX_COLUMNS}", "--max-columns-preview"]
         if asked.ignore_case:
             options.append("--ignore-case")
-        if asked.include:
-            options.append(f"--glob={asked.include}")
-        found = await ripgrep(options, path, call.workspace, max_bytes=MAX_BYTES)
-        matches = [_line(line) for line in found.output.split(b"\n")[:-1] if b"\0" in line]
+        found = await ripgrep(options, path, call.workspace, only=asked.include, max_bytes=MAX_BYTES)
+        matches = list(_matches(found.output))
         lines = matches[:MAX_MATCHES]
         if found.cut or len(matches) > MAX_MATCHES:
             lines.append("[there are more matches; narrow the pattern, the path or include]")
         return ToolOutput(content=(Text(text="\n".join(lines) or "[no match]"),))
 
 
-def _line(line: bytes) -> str:
-    name, _, rest = line.partition(b"\0")
-    return f"{name.decode('utf-8', 'replace').removeprefix('./')}:{rest.decode('utf-8', 'replace').rstrip()}"
+def _matches(output: bytes) -> Iterator[str]:
+    """Yield `path:line:text`. A NUL ends a path, which may hold line ends; a line end ends a match."""
+    name, *parts = output.split(b"\0")
+    for part in parts:
+        match, end, following = part.partition(b"\n")
+        if end:
+            path = escaped(name.decode("utf-8", "replace").removeprefix("./"))
+            yield f"{path}:{match.decode('utf-8', 'replace').rstrip()}"
+        name = following

@@ -86,6 +86,7 @@ class Call:
         seen: SHA-256 in hex by absolute path, of each file as this session last read or wrote it.
         progress: tells what the output is so far, as a whole; shown while the body runs and kept if it is stopped.
         permitted: `Access.paths` as permission was given for; a path that leads elsewhere by now is refused.
+            None if nobody was asked: then only what lies inside and is not protected.
     """
 
     call_id: str
