@@ -323,6 +323,14 @@ def test_noise_of_the_process_and_its_children_goes_to_stderr_and_they_read_noth
     assert all(noise in done.stderr for noise in (b"print\n", b"unflushed", b"descriptor\n", b"child\n", b"error\n"))
 
 
+def test_a_child_of_the_process_takes_nothing_from_the_protocol() -> None:
+    child = Child()
+    child.read()
+    child.write(encode(Request(1, "noise", {})))  # its child reads to the end of stdin, which is still open here
+    assert child.next() == {"jsonrpc": "2.0", "id": 1, "result": "quiet"}
+    assert child.end() == 0
+
+
 # --- a client that is slow, or gone ---
 
 
