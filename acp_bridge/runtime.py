@@ -8,6 +8,7 @@ left strictly last first, so storage cannot go while a front still closes a turn
 """
 
 import importlib
+import logging
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -24,7 +25,7 @@ from acp_bridge.checkpoint import Options as CheckpointOptions
 from acp_bridge.checkpoint import policy_named
 from acp_bridge.config import Config
 from acp_bridge.effects import Deadline, Given, Key, Part
-from acp_bridge.errors import ConfigError
+from acp_bridge.errors import ConfigError, StoreError
 from acp_bridge.llm import (
     PRESETS,
     Model,
@@ -37,7 +38,9 @@ from acp_bridge.llm import (
 )
 from acp_bridge.session import Policy, Sessions, Store
 from acp_bridge.storage import JsonlStore, MemoryStore
-from acp_bridge.tools import Commands, GuardedCommands, LocalFiles, Mode, Tool, builtin_tools
+from acp_bridge.tools import Commands, GuardedCommands, LocalFiles, Mode, Tool, builtin_tools, earlier_commands_ended
+
+logger = logging.getLogger(__name__)
 
 SESSIONS: Key[Sessions] = Key("storage")
 POLICY: Key[Policy] = Key("checkpoint policy")
@@ -96,11 +99,21 @@ async def _storage(
     config: Config, replacements: Replacements, deadline: Callable[[], Deadline]
 ) -> AsyncGenerator[Sessions]:
     sessions = Sessions(replacements.store or _store(config), version=__version__)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_sweep, sessions.store)
+        try:
+            yield sessions
+        finally:
+            with deadline().shield():
+                await sessions.aclose()
+            tasks.cancel_scope.cancel()
+
+
+async def _sweep(store: Store) -> None:
     try:
-        yield sessions
-    finally:
-        with deadline().shield():
-            await sessions.aclose()
+        await store.sweep()
+    except StoreError as exc:
+        logger.warning("leftovers were not swept: %s", exc)
 
 
 def _store(config: Config) -> Store:
@@ -146,6 +159,9 @@ async def _runtime(
         made.add(runner)
         return runner
 
+    async def earlier_ended(session_id: str) -> bool:
+        return await earlier_commands_ended(home / "sessions" / f"{session_id}.running")
+
     def problem(wanted: str) -> str:
         if not wanted:
             return str(no_model_configured())
@@ -171,6 +187,7 @@ async def _runtime(
             mode=cast("Mode", config.mode),
             spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
             protected=_protected(config, home),
+            earlier_ended=earlier_ended if on_disk else None,
         )
     finally:
         with deadline().shield():

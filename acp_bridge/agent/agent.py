@@ -5,7 +5,7 @@ from its surroundings: only `cancel` and `stop` reach it, so that the loop itsel
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -41,6 +41,10 @@ CancelCause: TypeAlias = str
 
 _BREADTH: Mapping[str, int] = {"plan": 0, "ask": 1, "edit": 2, "full": 3}
 _TITLE_CHARS = 60
+_STILL_RUNNING = (
+    "Commands that were begun before the program was last ended may still be running. Look before you rely on the "
+    "state of anything they touch."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,8 @@ class Parts:
         route, mode: in force until the session's own configuration says otherwise.
         tools: by name; the owner may add to it (an MCP server's), the next request offers them.
         instructions: the project's notes for agents, as text.
+        earlier_ended: waits a moment for commands of an earlier process and says whether they have ended; None for a
+            session that had no earlier process.
     """
 
     policy: Policy
@@ -64,6 +70,7 @@ class Parts:
     mode: Mode
     instructions: str = ""
     system: str = ""
+    earlier_ended: Callable[[], Awaitable[bool]] | None = None
 
 
 class Agent:
@@ -81,6 +88,7 @@ class Agent:
         self._quiet = anyio.Event()
         self._mode_until_saved: Mode | None = None
         self._narrowed_to: Mode | None = None
+        self._earlier_ended = parts.earlier_ended
         journal.on_failure(self._storage_failed)
 
     # --- what is true now ---
@@ -268,6 +276,7 @@ class Agent:
             cancellation.cancel(self._stopping)
         try:
             await self._heal()
+            await self._look_for_earlier(self._turn)
             self._entitle(job)
             outcome = await self._turn.run()
         except Exception:
@@ -284,6 +293,17 @@ class Agent:
             await self.journal.salvage()
         except StoreError as exc:
             logger.warning("session %s is still unsaved: %s", self.journal.session_id, exc)
+
+    async def _look_for_earlier(self, turn: Turn) -> None:
+        """Before the first turn here, give the commands of an earlier process a moment to end; say if they did not."""
+        earlier_ended, self._earlier_ended = self._earlier_ended, None
+        if earlier_ended is None:
+            return
+        ended = False
+        with turn.cancellation.scope():
+            ended = await earlier_ended()
+        if not ended and turn.cancellation.cause is None:
+            turn.notes = (*turn.notes, _STILL_RUNNING)
 
     def _entitle(self, job: Job) -> None:
         if self.journal.log.state.title:

@@ -3,8 +3,9 @@
 Owns the choice of tools, commands and defaults for a session. Knows neither a client nor a store.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from acp_bridge.session import Place, Policy
@@ -26,6 +27,7 @@ class Assembly:
         commands: makes a session's runner of commands, which the session's owner closes.
         spill: where a session's whole outputs go, by session id; None to keep none.
         protected: paths that ask always: this program's own.
+        earlier_ended: waits a moment for the commands of a session's earlier process; whether they have ended.
     """
 
     policy: Policy
@@ -40,9 +42,18 @@ class Assembly:
     options: Options = field(default_factory=Options)
     spill: Callable[[str], Path | None] = lambda _session_id: None
     protected: tuple[Path, ...] = ()
+    earlier_ended: Callable[[str], Awaitable[bool]] | None = None
 
-    def parts(self, session_id: str, place: Place, *, extra: Mapping[str, Tool] | None = None) -> Parts:
-        """Return what a session's agent is made of; `extra` are tools of its own."""
+    def parts(self, session_id: str, place: Place, *, taken: bool, extra: Mapping[str, Tool] | None = None) -> Parts:
+        """Return what a session's agent is made of.
+
+        Args:
+            session_id: the session's id.
+            place: where it works.
+            taken: whether it was stored by an earlier process, whose commands may still be ending.
+            extra: tools of its own.
+        """
+        earlier_ended = self.earlier_ended
         return Parts(
             policy=self.policy,
             models=self.models,
@@ -53,6 +64,7 @@ class Assembly:
             commands=self.commands(session_id),
             route=self.route,
             mode=self.mode,
+            earlier_ended=partial(earlier_ended, session_id) if taken and earlier_ended is not None else None,
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.content import Failure, JsonObject, mended_text
+from acp_bridge.content import Failure, JsonObject, Text, mended_text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.llm import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta
@@ -57,6 +57,7 @@ class Turn:
 
     Attributes:
         setting_now: asked before each request, since options may change while a turn runs.
+        notes: what the program has to say to model and user before the first request.
         phase: where it stands.
         cancellation: cuts it short; its first cause becomes the turn's reason.
     """
@@ -70,6 +71,7 @@ class Turn:
     pipeline: Pipeline
     options: Options
     cancellation: Cancellation
+    notes: tuple[str, ...] = ()
     phase: Phase = Phase.IDLE
     _number: int = field(default=0, init=False)
     _setting: Setting = field(init=False)
@@ -82,6 +84,9 @@ class Turn:
         self.journal.append(TurnStarted(turn=self._number, continues=job.continues))
         if job.continues is None:
             self.journal.append(UserMessage(id=job.input_id, content=job.content, source=job.source))
+        for place, note in enumerate(self.notes, 1):
+            content = (Text(text=note),)
+            self.journal.append(UserMessage(id=f"note_{self._number}_{place}", content=content, source="program"))
         outcome = await self._steps()
         self.journal.append(
             TurnEnded(

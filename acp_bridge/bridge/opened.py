@@ -83,7 +83,7 @@ class OpenSessions:
             StoreError: it could not be made.
         """
         journal = await self._sessions.new(place, barriers=self._assembly.policy.barriers, config={})
-        entry = self._started(journal, place)
+        entry = self._started(journal, place, taken=False)
         self._tasks.start_soon(self._greet, entry, servers)  # runs once the answer that names the session is sent
         return entry
 
@@ -96,7 +96,7 @@ class OpenSessions:
         if (entry := self.find(session_id)) is not None:
             return entry, Recovery()
         journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
-        entry = self._started(journal, place)
+        entry = self._started(journal, place, taken=True)
         try:
             await self._assembly.policy.open(journal)
         except BarrierFailed as exc:
@@ -106,8 +106,8 @@ class OpenSessions:
         self._tasks.start_soon(self._greet, entry, servers)
         return entry, recovery
 
-    def _started(self, journal: Journal, place: Place) -> Opened:
-        parts = self._assembly.parts(journal.session_id, place)
+    def _started(self, journal: Journal, place: Place, *, taken: bool) -> Opened:
+        parts = self._assembly.parts(journal.session_id, place, taken=taken)
         conversation = Conversation(self._peer, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
         entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands)

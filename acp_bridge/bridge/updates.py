@@ -54,6 +54,8 @@ def live(record: Record) -> tuple[Json, ...]:
             return (_settled(event),)
         case SessionTitled() | PlanUpdated() | UsageReported():
             return _state(record.event)
+        case UserMessage(source="program") as event:
+            return tuple(_noted(event))
         case (
             SessionOpened()
             | SessionSalvaged()
@@ -99,6 +101,8 @@ def _replayed(
     record: Record, results: dict[str, ToolResult], begun: set[str], queued: dict[str, InputQueued]
 ) -> Iterator[Json]:
     match record.event:
+        case UserMessage(source="program") as event:
+            yield from _noted(event)
         case UserMessage() as event:
             yield from _said(event.content, event.id)
         case InputDropped() as event if event.id in queued:  # the client showed it; it is never run
@@ -150,6 +154,12 @@ def _state(event: SessionTitled | PlanUpdated | UsageReported) -> tuple[Json, ..
 def _said(content: tuple[PromptBlock, ...], message_id: str) -> Iterator[Json]:
     for block in content:
         yield outbound.chunk("user_message_chunk", prompt_block(block), message_id)
+
+
+def _noted(message: UserMessage) -> Iterator[Json]:
+    """Yield what the program said to the model, as a message that is not the user's."""
+    for block in message.content:
+        yield outbound.chunk("agent_message_chunk", prompt_block(block), message.id)
 
 
 def _text_chunk(thought: bool, text: str, message_id: str) -> Json:

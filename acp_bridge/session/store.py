@@ -182,3 +182,10 @@ class Store(Protocol):
             SessionNotFound, StoreCorrupt, StoreTooNew, StoreUnsupported; StoreError if it could not be made.
         """
         ...
+
+    async def sweep(self) -> int:
+        """Remove what dead processes left half-made or half-removed, and sessions empty for a week; return how many.
+
+        Takes each one's lock and looks again under it. Cancelling leaves the rest for another time.
+        """
+        ...

@@ -144,6 +144,10 @@ class MemoryStore:
         if kept is not None:
             kept.holder = None
 
+    async def sweep(self) -> int:
+        """There is nothing to sweep: what is in memory goes with its process."""
+        return 0
+
     async def fork(self, session_id: str, header: Header, *, through: int) -> None:
         await anyio.lowlevel.checkpoint()
         source = self._found(session_id)
