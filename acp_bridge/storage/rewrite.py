@@ -77,8 +77,10 @@ def rewrite(
     try:
         old.check_untouched()
         if copy:
+            folder = path.rpartition("/")[0]
             with suppress(FileExistsError):
-                disk.link(path, f"{path.rpartition('/')[0]}/{copy}")
+                disk.link(path, f"{folder}/{copy}")
+            disk.sync_folder(folder)  # else the rename could last, and the copy's name be lost
         disk.rename(new_path, path)
     except BaseException:
         disk.close(fd)

@@ -55,7 +55,9 @@ class Op:
     size: int = 0
 
 
-CHANGES = frozenset({"create", "write", "write_at", "sync", "sync_folder", "mkdir", "link", "rename", "unlink", "rmdir"})
+CHANGES = frozenset(
+    {"create", "write", "write_at", "sync", "sync_folder", "mkdir", "link", "rename", "unlink", "rmdir"}
+)
 Fault = Callable[[Op], BaseException | int | None]
 """Decides before each call: an error to raise, or for a write how many bytes it may take."""
 

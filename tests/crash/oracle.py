@@ -83,7 +83,9 @@ def _judge(disk: ImageDisk, shelf: Shelf, session_id: str, promise: Promise) -> 
     demand(not promise.deleted, f"session {session_id} came back")
     records = list(loaded.records)
     demand(loaded.header == promise.header, "the header is another")
-    demand(len(records) >= promise.acknowledged, f"{promise.acknowledged} records were promised, {len(records)} are there")
+    demand(
+        len(records) >= promise.acknowledged, f"{promise.acknowledged} records were promised, {len(records)} are there"
+    )
     demand(
         any(records == history[: len(records)] for history in promise.histories),
         "a record is there that was never written there",

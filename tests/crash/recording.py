@@ -63,16 +63,22 @@ class Gallery:
                 self.judged += 1
 
 
-def kills(work: Work, *, step: int = 1, make_disk: Callable[[], ImageDisk] = ImageDisk) -> Iterator[Moment]:
+def a_fresh_start() -> Moment:
+    """Return an empty disk and no promises."""
+    return Moment(ImageDisk(), Ledger())
+
+
+def kills(work: Work, *, step: int = 1, start: Callable[[], Moment] = a_fresh_start) -> Iterator[Moment]:
     """Yield what a kill before each `step`-th changing call of `work` leaves: the cache survives."""
     at = 0
     while True:
-        moment = Moment(make_disk(), Ledger())
-        moment.disk.fault = _dying(moment.disk, at)
+        moment = start()
+        disk = moment.disk.copy()
+        disk.fault = _dying(disk, at)
         try:
-            work(Run(moment.disk, moment.ledger))
+            work(Run(disk, moment.ledger))
         except Killed:
-            yield Moment(moment.disk.copy(), moment.ledger)
+            yield Moment(disk.copy(), moment.ledger)
             at += step
         else:
             return

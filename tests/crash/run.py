@@ -26,7 +26,6 @@ from acp_bridge.session import (
 from acp_bridge.storage import content
 from acp_bridge.storage.held import HeldLog
 from acp_bridge.storage.record import body_of
-from acp_bridge.storage.shelf import Shelf
 
 OPENED = SessionOpened(version="1", barriers=("tool",), cwd="/w", roots=("/w",))
 
