@@ -67,7 +67,7 @@ def initialize_result(version: int, *, program_version: str, auth_methods: tuple
         "agentInfo": {"name": "acp-bridge", "title": "ACP Bridge", "version": program_version},
         "agentCapabilities": {
             "loadSession": True,
-            "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+            "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
             "mcpCapabilities": {"http": False, "sse": False},
             "sessionCapabilities": {
                 "list": {},

@@ -20,6 +20,11 @@ def text_block(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
+def image_block(data: str, mime_type: str, uri: str | None) -> Json:
+    """Return an image content block; `data` is base64."""
+    return _with({"type": "image", "data": data, "mimeType": mime_type}, uri=uri)
+
+
 def chunk(kind: ChunkKind, content: Json, message_id: str) -> Json:
     """Return a message chunk; chunks of one `message_id` are one message."""
     return {"sessionUpdate": kind, "content": content, "messageId": message_id}

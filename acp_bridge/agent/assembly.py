@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from acp_bridge.errors import BridgeError
 from acp_bridge.session import Place, Policy
 from acp_bridge.tools import Commands, Files, Mode, Tool, Workspace
 
@@ -43,6 +44,13 @@ class Assembly:
     spill: Callable[[str], Path | None] = lambda _session_id: None
     protected: tuple[Path, ...] = ()
     earlier_ended: Callable[[str], Awaitable[bool]] | None = None
+
+    def takes_images(self, route: str) -> bool:
+        """Whether images in a prompt reach the route's model; False for a route that cannot be used."""
+        try:
+            return self.models.check(route).takes_images
+        except BridgeError:
+            return False
 
     def parts(self, session_id: str, place: Place, *, taken: bool, extra: Mapping[str, Tool] | None = None) -> Parts:
         """Return what a session's agent is made of.

@@ -4,7 +4,7 @@ Owns the order of the turn's events and barriers. Knows neither the protocol nor
 Only waits are cancelled, each in a scope of its own; what is logged is logged whole.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 from acp_bridge.content import Failure, JsonObject, Text, mended_text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
-from acp_bridge.llm import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta
+from acp_bridge.llm import Failed, Finished, Model, TextDelta, ThoughtDelta
 from acp_bridge.session import (
     AssistantMessage,
     Journal,
@@ -241,7 +241,8 @@ class Turn:
 
     async def _received(self, model: Model, answer: Answer, step: int, message_id: str) -> Finished | Failed:
         taken = 0
-        async with aclosing(self._deltas(model)) as deltas:
+        request = await self.journal.request()
+        async with aclosing(model.stream(request)) as deltas:
             async for delta in deltas:
                 match delta:
                     case Finished() | Failed():
@@ -259,9 +260,6 @@ class Turn:
                 elif taken % _BREATH == 0:
                     await checkpoint()
         return Failed(Failure(kind="broken_stream", message="the model's answer broke off"), retryable=True)
-
-    def _deltas(self, model: Model) -> AsyncGenerator[Delta, None]:
-        return model.stream(self.journal.log.request())
 
     def _cut_short(self, answer: Answer, step: int, message_id: str) -> Outcome:
         if spoken := answer.spoken():

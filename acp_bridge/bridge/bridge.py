@@ -120,7 +120,11 @@ class Bridge:
         prompt = _checked(Prompt, params)
         entry = self._opened.get(prompt.session_id)
         try:
-            content = prompt_content(prompt)
+            content = prompt_content(
+                prompt,
+                takes_images=self._assembly.takes_images(entry.agent.route),
+                attach=entry.agent.journal.attach,
+            )
         except ValueError as exc:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         if is_command(content, "continue"):

@@ -121,7 +121,8 @@ class Conversation:
         records = [record for record in self._journal.log.records if record.seq <= seq]
         self._meanwhile = []
         try:
-            for update in updates.replay(records, durable_seq=self._journal.durable_seq):
+            files = await self._journal.contents(updates.images_in(records))
+            for update in updates.replay(records, durable_seq=self._journal.durable_seq, files=files):
                 self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
                 if self._peer.congested:
                     await self._peer.ready()

@@ -1,26 +1,40 @@
 """A prompt's blocks, from the protocol's shapes into ours.
 
-Pure. Owns what is taken and what is refused by name: nothing that a user attached goes missing without a word.
+Pure, but for what it attaches. Owns what is taken and what is refused by name: nothing that a user attached goes
+missing without a word.
 """
 
+import base64
+from collections.abc import Callable
 from typing import assert_never
 
 from acp_bridge.acp.inbound import AudioBlock, ImageBlock, LinkBlock, Prompt, ResourceBlock, TextBlock
-from acp_bridge.content import PromptBlock, Resource, ResourceLink, Text, mended_text
+from acp_bridge.content import Image, PromptBlock, Resource, ResourceLink, Text, mended_text
 
 
-def prompt_content(prompt: Prompt) -> tuple[PromptBlock, ...]:
+def prompt_content(prompt: Prompt, *, takes_images: bool, attach: Callable[[bytes], str]) -> tuple[PromptBlock, ...]:
     """Return the prompt's blocks.
+
+    Args:
+        prompt: as it came in.
+        takes_images: whether the session's model does.
+        attach: takes an image's bytes and returns the name of its content file.
 
     Raises:
         ValueError: it is empty, or holds a block that this agent did not advertise; the message says which.
     """
     if not prompt.prompt:
         raise ValueError("prompt: must hold at least one block")
-    return tuple(_block(place, block) for place, block in enumerate(prompt.prompt))
+    if not takes_images and any(isinstance(block, ImageBlock) for block in prompt.prompt):
+        raise ValueError("prompt: the session's model takes no images; choose another model or leave them out")
+    return tuple(_block(place, block, attach) for place, block in enumerate(prompt.prompt))
 
 
-def _block(place: int, block: TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock) -> PromptBlock:
+def _block(
+    place: int,
+    block: TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock,
+    attach: Callable[[bytes], str],
+) -> PromptBlock:
     match block:
         case TextBlock():
             return Text(text=mended_text(block.text))
@@ -43,7 +57,13 @@ def _block(place: int, block: TextBlock | ImageBlock | AudioBlock | LinkBlock | 
                 mime_type=mended_text(resource.mime_type or ""),
             )
         case ImageBlock():
-            raise ValueError(f"prompt.{place}: images are not taken")
+            data = base64.b64decode(block.data)
+            return Image(
+                mime_type=mended_text(block.mime_type),
+                file=attach(data),
+                size=len(data),
+                uri=mended_text(block.uri or ""),
+            )
         case AudioBlock():
             raise ValueError(f"prompt.{place}: audio is not taken")
         case _:

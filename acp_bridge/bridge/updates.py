@@ -3,7 +3,10 @@
 Pure. Owns which fact is drawn how. Knows no connection; whether a result may be shown yet, others decide.
 """
 
-from collections.abc import Iterator, Sequence
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import assert_never
 
 from acp_bridge.acp import outbound
@@ -36,6 +39,9 @@ from acp_bridge.session import (
     UserMessage,
 )
 from acp_bridge.tools import parsed_arguments
+
+_MAX_IMAGE = 5 * 1024 * 1024
+"""Bytes of an image that still fit, in base64, into a line that every client takes."""
 
 _PLAIN_WORDS = {
     "TOOL_NOT_STARTED": "Never started: the program stopped before this call was begun.",
@@ -80,10 +86,11 @@ def live(record: Record) -> tuple[Json, ...]:
             assert_never(record.event)
 
 
-def replay(records: Sequence[Record], *, durable_seq: int) -> Iterator[Json]:
+def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, bytes]) -> Iterator[Json]:
     """Yield the updates that show a session from its beginning.
 
     Text is whole by message, tool cards come once, at their last state; a result beyond `durable_seq` is not shown yet.
+    `files` are the content files of the user's images; what is not in it is shown as lost.
     """
     results = {
         record.event.call_id: record.event
@@ -93,37 +100,50 @@ def replay(records: Sequence[Record], *, durable_seq: int) -> Iterator[Json]:
     begun = {record.event.call_id for record in records if isinstance(record.event, ToolCalled)}
     queued = {record.event.id: record.event for record in records if isinstance(record.event, InputQueued)}
     for record in records:
-        yield from _replayed(record, results, begun, queued)
+        yield from _replayed(record, _Facts(results, begun, queued, files))
     yield from _last_state(records)
 
 
-def _replayed(
-    record: Record, results: dict[str, ToolResult], begun: set[str], queued: dict[str, InputQueued]
-) -> Iterator[Json]:
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a record is shown by, beside itself."""
+
+    results: Mapping[str, ToolResult]
+    begun: AbstractSet[str]
+    queued: Mapping[str, InputQueued]
+    files: Mapping[str, bytes]
+
+
+def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
     match record.event:
         case UserMessage(source="program") as event:
             yield from _noted(event)
         case UserMessage() as event:
-            yield from _said(event.content, event.id)
-        case InputDropped() as event if event.id in queued:  # the client showed it; it is never run
-            yield from _said(queued[event.id].content, event.id)
+            yield from _said(event.content, event.id, facts.files)
+        case InputDropped() as event if event.id in facts.queued:  # the client showed it; it is never run
+            yield from _said(facts.queued[event.id].content, event.id, facts.files)
         case AssistantDelta() as event:
             if event.kind != "arguments":
                 yield _text_chunk(event.kind == "thought", event.text, event.message_id)
         case AssistantMessage() as event:
-            for block in event.content:
-                match block:
-                    case Text() | Thought():
-                        if block.text:
-                            yield _text_chunk(isinstance(block, Thought), block.text, event.id)
-                    case ToolRequest():
-                        yield _card(block, results.get(block.call_id), begun=block.call_id in begun)
-        case TurnEnded(reason="error") as event:
-            if event.failure is not None:
-                text = f"The turn ended with an error: {event.failure.message}"
-                yield _text_chunk(False, text, f"end_{event.turn}")
+            yield from _answered(event, facts)
+        case TurnEnded(reason="error") as event if event.failure is not None:
+            text = f"The turn ended with an error: {event.failure.message}"
+            yield _text_chunk(False, text, f"end_{event.turn}")
         case _:
             pass
+
+
+def _answered(message: AssistantMessage, facts: _Facts) -> Iterator[Json]:
+    for block in message.content:
+        match block:
+            case Text() | Thought():
+                if block.text:
+                    yield _text_chunk(isinstance(block, Thought), block.text, message.id)
+            case ToolRequest():
+                yield _card(block, facts.results.get(block.call_id), begun=block.call_id in facts.begun)
+            case _:
+                assert_never(block)
 
 
 def _last_state(records: Sequence[Record]) -> Iterator[Json]:
@@ -151,15 +171,15 @@ def _state(event: SessionTitled | PlanUpdated | UsageReported) -> tuple[Json, ..
             assert_never(event)
 
 
-def _said(content: tuple[PromptBlock, ...], message_id: str) -> Iterator[Json]:
+def _said(content: tuple[PromptBlock, ...], message_id: str, files: Mapping[str, bytes]) -> Iterator[Json]:
     for block in content:
-        yield outbound.chunk("user_message_chunk", prompt_block(block), message_id)
+        yield outbound.chunk("user_message_chunk", prompt_block(block, files), message_id)
 
 
 def _noted(message: UserMessage) -> Iterator[Json]:
     """Yield what the program said to the model, as a message that is not the user's."""
     for block in message.content:
-        yield outbound.chunk("agent_message_chunk", prompt_block(block), message.id)
+        yield outbound.chunk("agent_message_chunk", prompt_block(block, {}), message.id)
 
 
 def _text_chunk(thought: bool, text: str, message_id: str) -> Json:
@@ -214,13 +234,33 @@ def _content(result: ToolResult) -> list[Json]:
     return shown
 
 
-def prompt_block(block: PromptBlock) -> Json:
+def images_in(records: Iterable[Record]) -> set[str]:
+    """Return the content files of the user's images."""
+    return {
+        block.file
+        for record in records
+        if isinstance(record.event, UserMessage | InputQueued)
+        for block in record.event.content
+        if isinstance(block, Image)
+    }
+
+
+def _image(block: Image, files: Mapping[str, bytes]) -> Json:
+    data = files.get(block.file)
+    if data is None:
+        return outbound.text_block(f"[an image of {block.size} bytes, {block.mime_type}, which is lost]")
+    if len(data) > _MAX_IMAGE:
+        return outbound.text_block(f"[an image of {block.size} bytes, {block.mime_type}, too large to show again]")
+    return outbound.image_block(base64.b64encode(data).decode(), block.mime_type, block.uri or None)
+
+
+def prompt_block(block: PromptBlock, files: Mapping[str, bytes]) -> Json:
     """Return a prompt's block as the client sent it, as far as it was kept."""
     match block:
         case Text():
             return outbound.text_block(block.text)
         case Image():
-            return outbound.text_block(f"[image {block.mime_type}, {block.size} bytes]")
+            return _image(block, files)
         case ResourceLink():
             link: Json = {"type": "resource_link", "uri": block.uri, "name": block.name}
             optional = {

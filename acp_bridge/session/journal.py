@@ -7,8 +7,10 @@ Decision: one writer task a journal takes its batch after the loop has run once,
 together share a write and a sync; whatever nobody waits for is written in the background, at most five times a second.
 """
 
+import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import anyio
@@ -19,6 +21,7 @@ from acp_bridge.errors import StoreError, StorePoisoned
 from .events import AssistantDelta, AssistantMessage, DeltaKind, Event, Record
 from .log import Log
 from .store import HeldSession
+from .transcript import ModelRequest
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,14 @@ class Observer(Protocol):
         ...
 
 
+class _Round:
+    """One write, waited for by those who asked for it."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.error: StoreError | None = None
+
+
 class Journal:
     """The log of one held session and its way to the disk.
 
@@ -68,7 +79,8 @@ class Journal:
         self._pieces_size = 0
         self._dirty = anyio.Event()
         self._wanted = anyio.Event()
-        self._changed = anyio.Event()
+        self._round = _Round()
+        self._attached: dict[str, bytes] = {}
         self._repairing = repair
         self._stopped = False
         self._closed = False
@@ -108,6 +120,27 @@ class Journal:
         for observer in self._observers:
             _contained(observer.recorded, record)
         return record
+
+    def attach(self, data: bytes) -> str:
+        """Take the bytes of a content file that the next event names; return the name. They are stored before it."""
+        name = hashlib.sha256(data).hexdigest()
+        self._attached[name] = data
+        return name
+
+    async def request(self) -> ModelRequest:
+        """Return the model request that the log makes now, with its content files; lost ones are left out."""
+        request = self.log.request()
+        names = self.log.transcript.files
+        return replace(request, files=await self.contents(names)) if names else request
+
+    async def contents(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes of content files by name; lost ones are left out."""
+        found: dict[str, bytes] = {}
+        for name in names:
+            data = self._attached.get(name) or await self.held.get_content(name)
+            if data is not None:
+                found[name] = data
+        return found
 
     def stream(self, turn: int, step: int, message_id: str, kind: DeltaKind, text: str) -> None:
         """Take a piece of an answer: shown at once, joined with its neighbours into one event for the log."""
@@ -157,8 +190,11 @@ class Journal:
                 ) from self.failure
             if self._stopped:
                 raise StorePoisoned(f"session {self.session_id} is closed", session_id=self.session_id)
+            waited_for = self._round
             self._wanted.set()
-            await self._changed.wait()
+            await waited_for.done.wait()
+            if waited_for.error is not None and self.durable_seq < through:
+                raise waited_for.error
         return self.bytes_written - before
 
     async def run(self) -> None:
@@ -191,6 +227,11 @@ class Journal:
             return
         batch = tuple(self._unsaved)
         try:
+            await self._write_content()
+        except StoreError as exc:  # what a record needs is not there: the barrier fails, and the log is sound
+            self._announce(exc)
+            return
+        try:
             with anyio.CancelScope(shield=True):  # bounded by the store, which leaves a stuck write to its thread
                 if self._repairing:
                     await self.held.repair(batch)
@@ -204,6 +245,13 @@ class Journal:
             self._fail(StorePoisoned(f"the store failed inside: {exc!r}", session_id=self.session_id))
         else:
             self._saved(batch)
+
+    async def _write_content(self) -> None:
+        """Store the content files that unsaved records need, before them."""
+        for name, data in list(self._attached.items()):
+            with anyio.CancelScope(shield=True):
+                await self.held.put_content(data)
+            self._attached.pop(name, None)
 
     def _fail(self, failure: StoreError) -> None:
         self.failure = failure
@@ -219,9 +267,10 @@ class Journal:
             _contained(observer.durable, self.durable_seq)
         self._announce()
 
-    def _announce(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+    def _announce(self, error: StoreError | None = None) -> None:
+        ended, self._round = self._round, _Round()
+        ended.error = error
+        ended.done.set()
 
     async def salvage(self) -> None:
         """Try to heal a failed log by a rewrite from memory; does nothing if there is no failure.
@@ -233,6 +282,7 @@ class Journal:
             return
         self._seal()
         batch = tuple(self._unsaved)
+        await self._write_content()
         with anyio.CancelScope(shield=True):
             await self.held.salvage(batch)
         self.failure = None

@@ -49,26 +49,28 @@ class State:
     Attributes:
         turn, step: the open ones, else None.
         turns: the number of the last turn.
+        steps: how many steps the last turn has had.
+        prompted: whether the last turn has something to go on with: its prompt, or what an earlier turn left.
         last_end: how the last turn ended.
         requests: tool requests of the open step without a result, by call id, in the order of asking.
         called: the `tool/call` of those of them that have one.
         asked: those whose permission question is open.
         queued: inputs that neither ran nor were dropped, oldest first.
-        continued: turns that a later one continued.
         header: the last request header that was not for a compaction.
         digests: SHA-256 by path, of each file as the session last saw it.
-        barriers: those in force by the last `session/opened`.
+        barriers: those in force by the last `session/opened`; none where a salvage may have lost their evidence.
     """
 
     turn: int | None = None
     step: int | None = None
     turns: int = 0
+    steps: int = 0
+    prompted: bool = False
     last_end: TurnEnded | None = None
     requests: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
     called: dict[str, ToolCalled] = field(default_factory=dict[str, ToolCalled])
     asked: set[str] = field(default_factory=set[str])
     queued: dict[str, InputQueued] = field(default_factory=dict[str, InputQueued])
-    continued: set[int] = field(default_factory=set[int])
     header: RequestHeader | None = None
     config: JsonObject = field(default_factory=dict[str, object])
     title: str = ""
@@ -140,7 +142,6 @@ class Log:
 
     def _take(self, record: Record) -> None:
         check(self.state, record.event)
-        self.next_seq = record.seq + 1
         advance(self.state, record.event)
         self.transcript.add(record)
         match record.event:
@@ -149,6 +150,7 @@ class Log:
             case _:
                 pass
         self.records.append(record)
+        self.next_seq = record.seq + 1
 
     def _forget_deltas(self, message_id: str) -> None:
         kept: list[Record] = []
@@ -168,10 +170,11 @@ def check(state: State, event: Event) -> None:
         case TurnStarted():
             _require(state.turn is None, event, "while a turn is open")
             _require(event.turn == state.turns + 1, event, f"after turn {state.turns}")
-            _require(event.continues not in state.continued, event, "for a turn that was continued already")
+            _require(event.continues in (None, state.turns), event, "for a turn that is not the last one")
         case StepStarted():
             _require(state.turn == event.turn, event, f"while turn {state.turn} is open")
             _require(state.step is None, event, "while a step is open")
+            _require(event.step == state.steps + 1, event, f"after step {state.steps}")
         case AssistantDelta() | RequestFailed() | ToolCalled() | AssistantMessage() | ToolResult():
             _require_step(state, event)
         case StepEnded():
@@ -182,6 +185,8 @@ def check(state: State, event: Event) -> None:
             _require(state.step is None, event, "while a step is open")
         case PermissionAsked() | PermissionDecided():
             _require(event.call_id in state.requests, event, f"for {event.call_id!r}, which is not open")
+        case ContextCompacted():
+            _require(not state.requests, event, f"while {sorted(state.requests)} have no result")
         case InputDropped():
             _require(event.id in state.queued, event, f"for {event.id!r}, which is not queued")
         case _:
@@ -220,12 +225,12 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
             del state.queued[event.id]
         case TurnStarted():
             state.turn = state.turns = event.turn
-            if event.continues is not None:
-                state.continued.add(event.continues)
+            state.steps, state.prompted = 0, event.continues is not None
         case UserMessage():
             state.queued.pop(event.id, None)
+            state.prompted = True
         case StepStarted():
-            state.step = event.step
+            state.step = state.steps = event.step
         case RequestHeader():
             if event.reason != "compaction":
                 state.header = event
@@ -245,6 +250,7 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
         case ToolResult():
             del state.requests[event.call_id]
             state.called.pop(event.call_id, None)
+            state.asked.discard(event.call_id)
             state.digests.update(event.digests or {})
         case StepEnded():
             state.step = None
@@ -258,7 +264,9 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
             state.plan = event.entries
         case UsageReported():
             state.usage = event
-        case SessionSalvaged() | RequestFailed() | AssistantDelta() | ContextCompacted():
+        case SessionSalvaged():
+            state.barriers = ()
+        case RequestFailed() | AssistantDelta() | ContextCompacted():
             pass
         case _:
             assert_never(event)

@@ -4,11 +4,11 @@ Owns the order that every provider accepts: each tool request has exactly one re
 Knows no provider. Everything here can be rebuilt from the log alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from acp_bridge.content import AnswerBlock, JsonObject, PromptBlock, ResultBlock, Text, ToolRequest
+from acp_bridge.content import AnswerBlock, Image, JsonObject, PromptBlock, ResultBlock, Text, ToolRequest
 
 from .events import (
     AssistantDelta,
@@ -100,21 +100,31 @@ class Transcript:
 
     A turn that did not complete is closed with a sentence, so that the next request does not take it up again:
     a model reads why it ended, and a crash is never told as the user's doing.
+
+    Attributes:
+        files: names of the content files that messages hold, in order of appearance.
     """
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._origins: list[int] = []  # the seq that each message began with; what compaction cuts by
+        self.files: dict[str, None] = {}
+        self._said: list[tuple[int, Message]] = []  # each with the seq of the record that said it
         self._waiting: dict[str, ToolAnswer | None] = {}
         self._waiting_seq = 0
-        self._turn = 0
-        self._partial: tuple[int, int] | None = None  # (turn, index) of an interrupted message
-        self._note: Text | None = None  # the sentence that closed the last turn
+        self._provisional: set[int] = set()  # what going on with the last turn takes back
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages so far, neighbours of one role merged."""
-        return tuple(self._messages)
+        merged: list[Message] = []
+        for _, message in self._said:
+            match merged[-1] if merged else None, message:
+                case FromUser(before), FromUser(content):
+                    merged[-1] = FromUser(before + content)
+                case FromAssistant(before), FromAssistant(content):
+                    merged[-1] = FromAssistant(before + content)
+                case _:
+                    merged.append(message)
+        return tuple(merged)
 
     def add(self, record: Record) -> None:
         """Take one record into the fold."""
@@ -123,16 +133,15 @@ class Transcript:
             case TurnStarted() as event:
                 self._start_turn(event)
             case UserMessage() as event:
+                self._note_files(event.content)
                 self._say(seq, event.content)
             case AssistantMessage() as event:
                 self._answer(seq, event)
             case ToolResult() as event:
-                self._settle(seq, event)
+                self._settle(event)
             case TurnEnded() as event:
-                self._note = _closing_note(event)
-                if self._note is not None:
-                    self._say(seq, (self._note,))
-            case SessionSalvaged() as event:
+                self._close_turn(seq, event)
+            case SessionSalvaged():
                 self._say(seq, (Text(text=_SALVAGED),))
             case ContextCompacted() as event:
                 self._compact(event)
@@ -158,76 +167,49 @@ class Transcript:
             case _:
                 assert_never(record.event)
 
+    def _note_files(self, content: Iterable[PromptBlock | ResultBlock]) -> None:
+        self.files.update({block.file: None for block in content if isinstance(block, Image)})
+
     def _start_turn(self, event: TurnStarted) -> None:
-        self._turn = event.turn
-        if event.continues is None:
-            return
-        if self._partial is not None and self._partial[0] == event.continues:
-            self._drop(self._partial[1])  # its request is made again; the half answer would be read as said
-        self._unsay_closing_note()
+        if event.continues is not None:  # its request is made again: a half answer would be read as said
+            self._said = [(seq, message) for seq, message in self._said if seq not in self._provisional]
+        self._provisional = set()
 
-    def _drop(self, index: int) -> None:
-        del self._messages[index], self._origins[index]
-        self._partial = None
-
-    def _unsay_closing_note(self) -> None:
-        """Take the interrupted turn's closing sentence back: the turn goes on."""
-        if self._messages and isinstance(last := self._messages[-1], FromUser):
-            kept = tuple(block for block in last.content if block is not self._note)
-            if not kept:
-                self._drop(len(self._messages) - 1)
-            else:
-                self._messages[-1] = FromUser(kept)
+    def _close_turn(self, seq: int, event: TurnEnded) -> None:
+        note = _closing_note(event)
+        if note is not None:
+            self._say(seq, (note,))
+            self._provisional.add(seq)
 
     def _say(self, seq: int, content: tuple[PromptBlock, ...]) -> None:
-        if self._messages and isinstance(last := self._messages[-1], FromUser):
-            self._messages[-1] = FromUser(last.content + content)
-        else:
-            self._push(seq, FromUser(content))
-
-    def _push(self, seq: int, message: Message) -> None:
-        self._messages.append(message)
-        self._origins.append(seq)
+        if content:
+            self._said.append((seq, FromUser(content)))
 
     def _answer(self, seq: int, event: AssistantMessage) -> None:
         content = event.content
         if event.interrupted:  # thoughts of an unfinished answer cannot be signed; requests of it were never made
             content = tuple(b for b in content if isinstance(b, Text) and b.text.strip())
-        if not content:
-            return
-        if self._messages and isinstance(last := self._messages[-1], FromAssistant):
-            self._messages[-1] = FromAssistant(last.content + content)
-        else:
-            self._push(seq, FromAssistant(content))
-        if event.interrupted:
-            self._partial = (event.turn, len(self._messages) - 1)
+            self._provisional.add(seq)
+        if content:
+            self._said.append((seq, FromAssistant(content)))
         self._waiting = {b.call_id: None for b in content if isinstance(b, ToolRequest)}
         self._waiting_seq = seq
 
-    def _settle(self, seq: int, event: ToolResult) -> None:
+    def _settle(self, event: ToolResult) -> None:
+        """Put the results, once all are there, directly behind their requests, whatever was said meanwhile."""
         if event.call_id not in self._waiting:
             return
         self._waiting[event.call_id] = ToolAnswer(event.call_id, event.content, event.is_error)
         answers = [answer for answer in self._waiting.values() if answer is not None]
         if len(answers) == len(self._waiting):
-            self._push(seq, FromTools(tuple(answers)))
+            place = next(i for i in reversed(range(len(self._said))) if self._said[i][0] == self._waiting_seq)
+            self._said.insert(place + 1, (self._waiting_seq, FromTools(tuple(answers))))
             self._waiting = {}
 
     def _compact(self, event: ContextCompacted) -> None:
-        kept = [
-            (origin, message)
-            for origin, message in zip(self._origins, self._messages, strict=True)
-            if not event.first_seq <= origin <= event.last_seq
-        ]
-        before = [pair for pair in kept if pair[0] < event.first_seq]
-        summary = (event.first_seq, FromUser((Text(text=event.summary),)))
-        after = [pair for pair in kept if pair[0] > event.last_seq]
-        self._origins, self._messages = [], []
-        for origin, message in (*before, summary, *after):
-            if isinstance(message, FromUser):
-                self._say(origin, message.content)
-            else:
-                self._push(origin, message)
+        before = [said for said in self._said if said[0] < event.first_seq]
+        after = [said for said in self._said if said[0] > event.last_seq]
+        self._said = [*before, (event.first_seq, FromUser((Text(text=event.summary),))), *after]
 
 
 _AGAIN = "Do not take it up again unless you are asked to."

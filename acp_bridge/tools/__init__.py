@@ -7,7 +7,7 @@ from .edit_file import EditFile
 from .files import Files, LocalFiles
 from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
 from .list_files import ListFiles
-from .permission import MODES, Mode, PermissionOption, Permit, Question
+from .permission import MODES, Choice, Mode, PermissionOption, Permit, Question
 from .pipeline import Pipeline, Watcher, parsed_arguments
 from .read_file import ReadFile
 from .run_command import RunCommand
@@ -16,6 +16,7 @@ from .tool import Access, Call, Drawing, Tool, ToolOutput, ToolSpec, Workspace
 from .write_file import WriteFile
 
 __all__ = [
+    "Choice",
     "MODES",
     "Access",
     "Call",

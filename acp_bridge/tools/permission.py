@@ -43,14 +43,24 @@ class Question:
     options: tuple[PermissionOption, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What came back.
+
+    Attributes:
+        option_id: None where nobody chose: an error, a disconnect. What is no id of the question's is a rejection.
+        dismissed: the question was taken back because the turn is being cancelled.
+    """
+
+    option_id: str | None
+    dismissed: bool = False
+
+
 class Permit(Protocol):
     """Asks a person, or answers for one."""
 
-    async def ask(self, question: Question) -> str | None:
-        """Return the chosen option's id; None where nobody chose: an error, a disconnect, or a dismissed question.
-
-        Anything that is no id of `question.options` counts as a rejection.
-        """
+    async def ask(self, question: Question) -> Choice:
+        """Return the answer."""
         ...
 
 

@@ -27,7 +27,7 @@ from acp_bridge.session import (
 
 from .files import Files
 from .guard import Commands
-from .permission import Mode, PermissionOption, Permit, Question, decide, denial, options_for
+from .permission import Choice, Mode, PermissionOption, Permit, Question, decide, denial, options_for
 from .tool import Access, Call, Drawing, Tool, ToolOutput, Workspace
 
 logger = logging.getLogger(__name__)
@@ -149,18 +149,22 @@ class Pipeline:
         options = options_for(access)
         self.journal.append(PermissionAsked(call_id=request.call_id, options=tuple(_plain(options))))
         drawing = Drawing(title=request.title, kind=request.kind, locations=request.locations)
-        chosen: str | None = None
-        with self.cancellation.scope() as scope:
-            chosen = await self.watcher.ask(
+        choice = Choice(None)
+        with self.cancellation.scope():
+            choice = await self.watcher.ask(
                 Question(call_id=request.call_id, drawing=drawing, arguments=arguments, options=options)
             )
-        if scope.cancelled_caught or self.cancellation.cause is not None:  # an answer after the cancel is void
+        if choice.dismissed:  # the client's cancel may come before or after this answer (protocol: prompt turn)
+            self.cancellation.cancel("client")
+        if self.cancellation.cause is not None:  # an answer after the cancel is void
             self.journal.append(PermissionDecided(call_id=request.call_id, outcome="cancelled"))
             return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
-        option = next((option for option in options if option.option_id == chosen), None)
+        option = next((option for option in options if option.option_id == choice.option_id), None)
         if option is None or option.kind not in ("allow_once", "allow_always"):
             self.journal.append(
-                PermissionDecided(call_id=request.call_id, outcome="denied", option_id=mended_text(chosen or ""))
+                PermissionDecided(
+                    call_id=request.call_id, outcome="denied", option_id=mended_text(choice.option_id or "")
+                )
             )
             return _refusal("DENIED", denial(self.mode(), "nobody" if option is None else "person"))
         grant = None
