@@ -217,12 +217,16 @@ async def test_a_task_that_fails_cancels_the_body_and_the_rest_is_left_in_order(
     log = Log()
     error = ValueError("no")
 
+    entered = anyio.Event()
+
     async def fail() -> None:
+        await entered.wait()
         raise error
 
     with anyio.fail_after(5):
         with pytest.raises(ExceptionGroup) as caught:
             async with composed([log.part(A), Part(C, tasks(fail)), log.part(B)]):
+                entered.set()
                 await anyio.sleep_forever()
     assert caught.value.exceptions == (error,)
     assert log == ["+a", "+b", "-b", "-a"]
