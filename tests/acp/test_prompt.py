@@ -1,0 +1,308 @@
+"""Prompts and the updates they set off."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import log
+from harness.client import Client, choosing, prompt_params
+from harness.script import fail, say, use, use_all, written
+
+Start = Callable[..., Client]
+
+
+def turn(agent: Client, session: str, text: str) -> list[dict[str, Any]]:
+    """Run a turn to its end and return its updates."""
+    mark = agent.mark
+    prompt = agent.prompt(session, text)
+    agent.result(prompt)
+    return agent.updates(session, since=mark, until=agent.place_of(agent.answer(prompt)))
+
+
+def test_a_text_prompt_ends_with_a_stop_reason(agent: Client, session: str) -> None:
+    """§9.55 M, case 42: a text prompt ends with end_turn and not with cancelled."""
+    assert agent.prompted(session, "say hello") == "end_turn"
+
+
+@pytest.mark.parametrize(("stop", "reason"), [("length", "max_tokens"), ("refusal", "refusal"), ("end", "end_turn")])
+def test_the_models_end_is_the_turns_end(start: Start, tmp_path: Path, stop: str, reason: str) -> None:
+    """§9.55 M: each stop reason of the protocol that a model can bring about."""
+    agent = start(script=written(tmp_path / "s.json", say("So far.", stop=stop)))
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    assert agent.prompted(session, "x") == reason
+    assert agent.prompted(session, "and on") == "end_turn"
+
+
+def test_a_turn_that_asks_too_often_ends_with_max_turn_requests(start: Start, tmp_path: Path) -> None:
+    """§9.55 M, case 78: at the request limit the text so far is shown and the reason is max_turn_requests."""
+    steps = [use("list_files", text=f"Step {i}.") for i in range(9)]
+    environment = {"ACP_BRIDGE_AGENT_MAX_REQUESTS": "3"}
+    agent = start(script=written(tmp_path / "s.json", *steps), environment=environment)
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    assert agent.prompted(session, "x") == "max_turn_requests"
+    said = [u["content"]["text"] for u in agent.updates(session, kind="agent_message_chunk")]
+    assert said == ["Step 0.", "Step 1.", "Step 2."]
+
+
+def test_every_update_names_its_session(agent: Client, tmp_path: Path) -> None:
+    """§9.56 M: every update schema-valid (the client judges each) with the right sessionId."""
+    sessions = [agent.new_session(tmp_path) for _ in range(3)]
+    prompts = [agent.prompt(session, f"say hello {session}") for session in sessions]
+    for prompt in prompts:
+        agent.result(prompt)
+    for session in sessions:
+        titles = [u["title"] for u in agent.updates(session, kind="session_info_update")]
+        assert titles == [f"say hello {session}"]
+        assert [u["content"]["text"] for u in agent.updates(session, kind="agent_message_chunk")] == ["Hello, you."]
+
+
+def test_a_resource_link_is_taken_and_reaches_the_log(agent: Client, session: str) -> None:
+    """§9.57 M: resource_link accepted."""
+    link = {"type": "resource_link", "uri": "file:///a/b.py", "name": "b.py", "size": 5, "title": None}
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": "say hello"}, link]}
+    assert agent.call("session/prompt", params) == {"stopReason": "end_turn"}
+    [message] = log.events(agent.home, session, "user/message")
+    assert message["data"]["content"][1]["uri"] == "file:///a/b.py"
+
+
+def test_an_embedded_text_is_taken_since_it_is_advertised(agent: Client, session: str) -> None:
+    """§9.58 C, case 74: resource accepted when advertised, and its text reaches the log."""
+    resource = {"type": "resource", "resource": {"uri": "file:///a", "text": "the content", "mimeType": "text/x"}}
+    params = {"sessionId": session, "prompt": [resource, {"type": "text", "text": "say hello"}]}
+    assert agent.call("session/prompt", params) == {"stopReason": "end_turn"}
+    [message] = log.events(agent.home, session, "user/message")
+    assert message["data"]["content"][0]["text"] == "the content"
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+
+
+@pytest.mark.parametrize(
+    ("capability", "block"),
+    [
+        ("image", {"type": "image", "data": PIXEL, "mimeType": "image/png"}),
+        ("audio", {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}),
+    ],
+)
+def test_a_block_is_taken_exactly_if_it_is_advertised(
+    start: Start, tmp_path: Path, capability: str, block: dict[str, Any]
+) -> None:
+    """§9.58 C: image and audio accepted when advertised; -32602 when not, and no turn begins."""
+    agent = start()
+    advertised = agent.initialize()["agentCapabilities"]["promptCapabilities"][capability]
+    session = agent.new_session(tmp_path)
+    answer = agent.answer(
+        agent.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "say hello"}, block]})
+    )
+    if advertised:
+        assert answer["result"] == {"stopReason": "end_turn"}
+    else:
+        assert answer["error"]["code"] == -32602
+        assert "user/message" not in log.kinds(agent.home, session)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [{"type": "hologram"}, {"type": "text"}, {"text": "x"}, {}, "text", None, {"type": "text", "text": 5}],
+)
+def test_a_block_that_is_none_is_refused(agent: Client, session: str, block: object) -> None:
+    """§9.58 C: what is no content block → -32602."""
+    assert agent.refused("session/prompt", {"sessionId": session, "prompt": [block]}).code == -32602
+
+
+def test_no_object_has_a_member_that_the_schema_does_not_name(agent: Client, session: str) -> None:
+    """§9.59 S: no root key outside the schema on any outgoing object; the client's judge is shown to see them."""
+    from harness.schema import faults
+
+    agent.permit = choosing("allow_once")
+    turn(agent, session, "do three things")
+    agent.check()
+    update = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "colour": "red"}
+    bad = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+    assert any("colour" in fault for fault in faults(bad))
+
+
+def test_all_updates_precede_the_answer_and_then_it_is_quiet(agent: Client, session: str) -> None:
+    """§9.60 Q, case 36: all updates precede the response; quiet after."""
+    agent.permit = choosing("allow_once")
+    prompt = agent.prompt(session, "do three things")
+    agent.result(prompt)
+    place = agent.place_of(agent.answer(prompt))
+    end = agent.settle()
+    assert agent.updates(session, since=place, until=end) == []
+
+
+def test_a_call_is_announced_moves_forward_and_is_closed(agent: Client, session: str) -> None:
+    """§9.61 Q: each update names an announced call; status moves only forward; none is left open at the end."""
+    agent.permit = choosing("allow_once", "reject_once")
+    statuses: dict[str, list[str]] = {}
+    for update in turn(agent, session, "do three things"):
+        if update["sessionUpdate"] == "tool_call":
+            assert update["toolCallId"] not in statuses
+            statuses[update["toolCallId"]] = [update["status"]]
+        elif update["sessionUpdate"] == "tool_call_update" and "status" in update:
+            statuses[update["toolCallId"]].append(update["status"])
+    assert list(statuses.values()) == [
+        ["pending", "in_progress", "completed"],
+        ["pending", "in_progress", "completed"],
+        ["pending", "failed"],
+    ]
+
+
+def test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own(agent: Client, session: str) -> None:
+    """§9.62 Q: concatenated chunks with one messageId equal the full text; ids distinct per message."""
+    agent.permit = choosing("allow_once")
+    for text in ("think first", "do three things"):
+        turn(agent, session, text)
+    texts: dict[str, str] = {}
+    for update in agent.updates(session):
+        if update["sessionUpdate"] == "agent_message_chunk":
+            texts[update["messageId"]] = texts.get(update["messageId"], "") + update["content"]["text"]
+    assert list(texts.values()) == ["One, two.", "Three things.", "Done."]
+    stored = log.events(agent.home, session, "assistant/message")
+    assert list(texts) == [event["data"]["id"] for event in stored]
+
+
+def test_paths_are_absolute_and_a_new_file_has_no_old_text(agent: Client, session: str, tmp_path: Path) -> None:
+    """§9.64 M: paths in locations and diffs absolute; lines ≥ 1; new file has oldText null or absent."""
+    agent.permit = choosing("allow_once")
+    made = turn(agent, session, "make a file")
+    edited = turn(agent, session, "edit the file")
+    diffs = [
+        block for u in made + edited if u.get("status") == "completed" for block in u["content"] if block["type"] == "diff"
+    ]
+    assert [(d["path"], d.get("oldText"), d["newText"]) for d in diffs] == [
+        (str(tmp_path / "made.txt"), None, "made\n"),
+        (str(tmp_path / "kept.txt"), "old\n", "new\n"),
+    ]
+    places = [place for u in made + edited for place in u.get("locations", [])]
+    assert places
+    assert all(place["path"].startswith("/") and place.get("line", 1) >= 1 for place in places)
+
+
+def test_a_models_failure_is_an_error_and_the_session_goes_on(agent: Client, session: str) -> None:
+    """§9.65 Q, case 83: model error → JSON-RPC error that says so, stored; session usable after."""
+    failure = agent.refused("session/prompt", prompt_params(session, "fail for good"))
+    assert (failure.code, failure.data["details"]) == (-32603, "the provider said no")
+    end = log.wait_for_event(agent.home, session, "turn/end")
+    assert (end["data"]["reason"], end["data"]["failure"]["message"]) == ("error", "the provider said no")
+    assert agent.prompted(session, "say hello") == "end_turn"
+
+
+def test_a_failure_that_passes_is_tried_again_and_shown_as_one_message(start: Start, tmp_path: Path) -> None:
+    """§9.65 Q: a time-out or network loss that passes is no error; the discarded text is not glued to the new one."""
+    broken = {"deltas": [{"text": "Half an ans"}, {"fail": {"kind": "broken_stream"}}]}
+    script = written(tmp_path / "s.json", fail("timeout"), broken, say("The whole answer."))
+    agent = start(script=script, environment={"ACP_BRIDGE_AGENT_RETRY_WAIT_S": "0.01"})
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    assert agent.prompted(session, "x") == "end_turn"
+    texts = [(u["messageId"], u["content"]["text"]) for u in agent.updates(session, kind="agent_message_chunk")]
+    assert [text for _, text in texts] == ["Half an ans", "The whole answer."]
+    assert texts[0][0] != texts[1][0]
+
+
+def test_failures_that_do_not_pass_end_the_turn_with_an_error(start: Start, tmp_path: Path) -> None:
+    """§9.65 Q: after the last attempt the prompt is answered with an error; session usable after."""
+    script = written(tmp_path / "s.json", fail("overloaded", message="too many"), otherwise="")
+    environment = {"ACP_BRIDGE_AGENT_RETRY_WAIT_S": "0.01", "ACP_BRIDGE_AGENT_MAX_ATTEMPTS": "3"}
+    agent = start(script=script, environment=environment)
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    failure = agent.refused("session/prompt", prompt_params(session, "x"))
+    assert (failure.code, failure.data["kind"]) == (-32603, "overloaded")
+    assert len(log.events(agent.home, session, "request/failed")) == 3
+
+
+def test_a_second_prompt_waits_for_the_first(agent: Client, session: str) -> None:
+    """§9.66 Q: second prompt while one runs: queued; never two interleaved turns."""
+    agent.permit = choosing("allow_once")
+    first = agent.prompt(session, "do three things")
+    second = agent.prompt(session, "say hello")
+    assert agent.result(first) == agent.result(second) == {"stopReason": "end_turn"}
+    assert agent.place_of(agent.answer(first)) < agent.place_of(agent.answer(second))
+    marks = [kind for kind in log.kinds(agent.home, session) if kind in ("turn/start", "turn/end")]
+    assert marks == ["turn/start", "turn/end"] * 2
+    said = [u["content"]["text"] for u in agent.updates(session, kind="agent_message_chunk")]
+    assert said == ["Three things.", "Done.", "Hello, you."]
+
+
+def test_an_empty_prompt_is_refused(agent: Client, session: str) -> None:
+    """§9.67 M: empty prompt array: a defined answer, no hang."""
+    assert agent.refused("session/prompt", {"sessionId": session, "prompt": []}).code == -32602
+
+
+def test_a_prompt_of_nothing_but_blanks_is_a_turn(agent: Client, session: str) -> None:
+    """§9.67 M: likewise a prompt whose one text is empty."""
+    assert agent.prompted(session, "") == "end_turn"
+    assert agent.prompted(session, "\n") == "end_turn"
+
+
+GATED = {"notice", "compaction_update", "compaction_summary_chunk", "plan_update", "plan_removed", "subagent_update"}
+
+
+def test_a_client_that_takes_no_notices_gets_none(agent: Client, tmp_path: Path) -> None:
+    """§9.68 C, case 77: notice, compaction, plan and subagent updates only with the matching client flag."""
+    server = {"name": "weather", "command": "/bin/false", "args": [], "env": []}
+    session = agent.new_session(tmp_path, mcpServers=[server])
+    agent.update("agent_message_chunk", session=session)
+    agent.permit = choosing("allow_once")
+    turn(agent, session, "do three things")
+    assert not {update["sessionUpdate"] for update in agent.updates()} & GATED
+
+
+def test_a_client_that_takes_notices_gets_them(start: Start, tmp_path: Path) -> None:
+    """§9.68 C: with session.notices, what is not the model's is a notice and no message."""
+    agent = start()
+    agent.initialize({"session": {"notices": {}}})
+    server = {"name": "weather", "command": "/bin/false", "args": [], "env": []}
+    session = agent.new_session(tmp_path, mcpServers=[server])
+    assert "weather" in agent.update("notice", session=session)["description"]
+    assert agent.updates(session, kind="agent_message_chunk") == []
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=b"},
+        {"traceparent": "not a trace", "baggage": 5},
+        {"traceparent": {"x": [None]}},
+        None,
+        "text",
+        [],
+    ],
+)
+def test_trace_context_is_taken_and_a_malformed_one_ignored(agent: Client, session: str, meta: object) -> None:
+    """§9.69 S: _meta.traceparent accepted; malformed ignored."""
+    params = {**prompt_params(session, "say hello"), "_meta": meta}
+    assert agent.call("session/prompt", params) == {"stopReason": "end_turn"}
+
+
+def test_what_stands_in_meta_routes_nothing(agent: Client, session: str, tmp_path: Path) -> None:
+    """§9.70 Q: _meta with session ids has no effect on routing."""
+    other = agent.new_session(tmp_path)
+    meta = {"session_id": other, "sessionId": other, "cwd": "/", "prompt": [], "mcpServers": 1, "modeId": "full"}
+    mark = agent.mark
+    agent.call("session/prompt", {**prompt_params(session, "say hello"), "_meta": meta})
+    agent.call("session/set_mode", {"sessionId": session, "modeId": "plan", "_meta": meta})
+    agent.notify("session/cancel", {"sessionId": "none", "_meta": meta})
+    assert agent.updates(other, since=mark) == []
+    assert agent.updates(session, since=mark, kind="agent_message_chunk")
+    assert "current_mode_update" not in str(agent.updates(other, since=mark))
+
+
+def test_calls_marked_parallel_all_get_their_results(start: Start, tmp_path: Path) -> None:
+    """§9.61 Q: many calls in one answer are each announced, run and closed, in whatever order they end."""
+    (tmp_path / "kept.txt").write_text("old\n")
+    calls = [("read_file", {"path": "kept.txt"})] * 25
+    agent = start(script=written(tmp_path / "s.json", use_all(*calls)))
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    updates = turn(agent, session, "x")
+    cards = [u["toolCallId"] for u in updates if u["sessionUpdate"] == "tool_call"]
+    ended = [u["toolCallId"] for u in updates if u.get("status") == "completed"]
+    assert len(set(cards)) == 25
+    assert sorted(cards) == sorted(ended)
