@@ -9,7 +9,7 @@ their own modules.
     root/ID/unsaved-TIME.jsonl what could not be saved because somebody else changed the log
     root/ID.lock               the lock and the mark; never deleted
     root/tmp-ID, trash-ID      a session that is being made, or removed
-    root/index.json            the listing's memory; may be deleted
+    root/index.cache           the listing's memory; may be deleted
 
 Decision: daemon threads, one a held session and one a longer piece of work, not anyio's worker threads: those are
 waited for at exit, and a write that hangs on a dead disk must not keep the process alive.

@@ -1,6 +1,6 @@
 """The listing: what every log says in short, remembered by the log's inode and length.
 
-The memory lies in `index.json` beside the sessions. It is derived, may be deleted, and is never trusted: an entry that
+The memory lies in `index.cache` beside the sessions. It is derived, may be deleted, and is never trusted: an entry that
 does not fit its log, or has not the right shape, is made anew.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+from zlib import crc32
 
 import orjson
 
@@ -22,8 +23,8 @@ from .folder import LOG, size_of
 from .scan import scan
 from .summary import is_shown, page_of
 
-_INDEX = "index.json"
-_VERSION = 1
+_INDEX = "index.cache"
+_FORMAT = b"acp-bridge/index 1"
 
 
 @dataclass(slots=True)
@@ -158,26 +159,26 @@ class Listing:
         try:
             fd = self._disk.open(f"{self._root}/{_INDEX}", READ)
             try:
-                stored: Any = orjson.loads(read_whole(self._disk, fd))
+                checksum, _, text = read_whole(self._disk, fd).partition(b"\n")
             finally:
                 self._disk.close(fd)
-            if stored["version"] != _VERSION:
+            if checksum != _checksum(text):
                 return {}
-            return {session_id: Entry(*row) for session_id, row in stored["sessions"].items() if _fits(row)}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {session_id: Entry(*row) for session_id, row in orjson.loads(text).items()}
+        except (OSError, ValueError, TypeError):
             return {}
 
     def _remember(self, entries: dict[str, Entry]) -> None:
         """Write the index, unsynced. Whatever goes wrong costs time at the next start and nothing else."""
         path = f"{self._root}/{_INDEX}"
-        rows = {session_id: _row(entry) for session_id, entry in entries.items()}
+        text = orjson.dumps({session_id: _row(entry) for session_id, entry in entries.items()})
         temporary = f"{path}.{os.getpid()}"
         try:
             if exists(self._disk, temporary):
                 self._disk.unlink(temporary)  # of a process that had this number before
             fd = self._disk.open(temporary, NEW)
             try:
-                write_whole(self._disk, fd, orjson.dumps({"version": _VERSION, "sessions": rows}))
+                write_whole(self._disk, fd, b"%b\n%b" % (_checksum(text), text))
             finally:
                 self._disk.close(fd)
             self._disk.rename(temporary, path)
@@ -185,11 +186,9 @@ class Listing:
             return
 
 
-_KINDS = (int, int, str, list, str, int, int, int, bool, bool, bool)
-
-
-def _fits(row: Any) -> bool:
-    return isinstance(row, list) and tuple(map(type, row)) == _KINDS  # pyright: ignore[reportUnknownArgumentType]
+def _checksum(text: bytes) -> bytes:
+    """Return what only this version of the index begins with."""
+    return b"%b %08x" % (_FORMAT, crc32(text))
 
 
 def _row(entry: Entry) -> list[Any]:

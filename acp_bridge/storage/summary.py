@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import heapq
 import json
 import os
 from collections.abc import Iterable
@@ -86,9 +87,8 @@ def page_of(places: Iterable[Place], cursor: str | None, limit: int) -> tuple[li
     if limit < 1:
         raise ValueError(f"a page holds at least one session, not {limit}")
     after = None if cursor is None else _decoded(cursor)
-    rest = sorted((p for p in places if after is None or p < after), reverse=True)
-    shown = rest[:limit]
-    return shown, _encoded(shown[-1]) if len(rest) > limit else None
+    shown = heapq.nlargest(limit + 1, (p for p in places if after is None or p < after))
+    return shown[:limit], _encoded(shown[limit - 1]) if len(shown) > limit else None
 
 
 def _encoded(place: Place) -> str:
