@@ -55,7 +55,7 @@ class _MemorySession:
         self._check_held()
         was, self._poisoned = self._poisoned, False
         try:
-            self._write(unsaved)
+            self._write([record for record in unsaved if record.seq >= len(self._kept.records)])
         except BaseException:
             self._poisoned = self._poisoned or was
             raise
