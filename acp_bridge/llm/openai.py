@@ -44,7 +44,6 @@ class OpenAIModel:
         timeout = openai.Timeout(endpoint.idle_s, connect=endpoint.connect_s)
         self._client = openai.AsyncOpenAI(
             api_key=endpoint.key or _NO_KEY,
-            admin_api_key="",
             base_url=endpoint.base_url,
             max_retries=0,  # ours are logged
             http_client=openai.DefaultAsyncHttpxClient(**http_options(endpoint.base_url, timeout)),

@@ -3,13 +3,25 @@
 import base64
 from typing import Any
 
+import anyio
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llm.server import STALL, event, head, serving
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink, Text, Thought, ToolRequest, Usage
-from acp_bridge.llm import Delta, Endpoint, Failed, Finished, TextDelta, ThoughtDelta, ToolDelta
+from acp_bridge.llm import (
+    Delta,
+    Endpoint,
+    Failed,
+    Finished,
+    Options,
+    TextDelta,
+    ThoughtDelta,
+    ToolDelta,
+    open_model,
+)
 from acp_bridge.llm.failures import Provider
 from acp_bridge.llm.openai import request_body
 from acp_bridge.llm.openai_answer import OpenAIAnswer
@@ -91,6 +103,15 @@ A, B = '{"a": 1}', '{"b": 2}'
         pytest.param(
             [piece('{"a"', "f", index=0, id="1"), piece(": 1}", index=0, id="7"), piece(B, "g", index=1, id="8")],
             id="a new id for every piece",
+        ),
+        pytest.param(
+            [
+                piece('{"a"', "f", index=0, id="x"),
+                piece('{"b": ', "g", index=1, id="x"),
+                piece(": 1}", index=0, id="x"),
+                piece("2}", index=1, id="x"),
+            ],
+            id="interleaved, one id",
         ),
         pytest.param(
             [
@@ -234,6 +255,20 @@ def test_a_line_beyond_all_measure_is_not_held() -> None:
         for _ in range(5):
             decoder.feed(block)
     assert len(decoder._line) == 0
+
+
+def test_an_event_ends_with_its_empty_line_also_after_carriage_returns() -> None:
+    assert SseDecoder().feed(b"data: 1\r\n\r\ndata:2\r\n\r\n") == [b"1", b"2"]
+
+
+async def test_a_server_that_holds_the_connection_after_its_last_word_does_not_hold_the_answer() -> None:
+    chunks = [event(delta("stop", content="a")), event("[DONE]")]
+    async with serving([[head(), *chunks, STALL]]) as server:
+        model = open_model("llamacpp:m", Options(base_urls={"llamacpp": f"{server.url}/v1"}))
+        request = ModelRequest(route="r", system="", messages=(FromUser((Text(text="hi"),)),))
+        with anyio.fail_after(2):
+            assert [d async for d in model.stream(request)] == [TextDelta("a"), Finished("end")]
+        await model.aclose()
 
 
 def test_data_lines_of_one_event_are_joined_and_events_without_empty_lines_parted() -> None:

@@ -102,6 +102,11 @@ def test_the_address_of_ollama_is_read_as_ollama_does(host: str, url: str) -> No
     assert options_from({"OLLAMA_HOST": host}).base_urls["ollama"] == url
 
 
+def test_an_address_said_outright_goes_before_the_host_of_ollama() -> None:
+    environ = {"OLLAMA_BASE_URL": "http://box/v1", "OLLAMA_HOST": "other"}
+    assert options_from(environ).base_urls == {"ollama": "http://box/v1"}
+
+
 def test_a_key_goes_to_its_own_provider_alone() -> None:
     options = Options(keys={"openai": "secret"}, base_urls={"ollama": "http://127.0.0.1:5/v1"})
     endpoint = endpoint_of(Route("ollama", "m"), options)
