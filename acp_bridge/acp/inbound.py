@@ -229,6 +229,19 @@ class PermissionAnswer(Inbound):
     outcome: PermissionOutcomeIn
 
 
+class ElicitationAnswer(Inbound):
+    """The client's answer to `elicitation/create`."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+
+class FileText(Inbound):
+    """The client's answer to `fs/read_text_file`."""
+
+    content: str
+
+
 InboundT = TypeVar("InboundT", bound=Inbound)
 
 

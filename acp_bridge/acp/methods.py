@@ -30,6 +30,9 @@ class Method:
     SESSION_SET_CONFIG_OPTION: Final = "session/set_config_option"
     SESSION_UPDATE: Final = "session/update"
     REQUEST_PERMISSION: Final = "session/request_permission"
+    ELICITATION_CREATE: Final = "elicitation/create"
+    FS_READ_TEXT_FILE: Final = "fs/read_text_file"
+    FS_WRITE_TEXT_FILE: Final = "fs/write_text_file"
 
 
 CONTINUE: Final = "_acp_bridge/session/continue"

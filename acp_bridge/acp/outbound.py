@@ -189,6 +189,21 @@ def permission_request(session_id: str, tool_call: Json, options: Iterable[Json]
     return {"sessionId": session_id, "toolCall": tool_call, "options": list(options)}
 
 
+def elicitation(session_id: str, call_id: str, message: str, options: Sequence[str]) -> Json:
+    """Return the params of `elicitation/create`: a form of one field, a choice if there are `options`."""
+    field: Json = {"type": "string", "title": "Answer"}
+    if options:
+        field["enum"] = list(options)
+    schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+    return {
+        "sessionId": session_id,
+        "toolCallId": call_id,
+        "mode": "form",
+        "message": message,
+        "requestedSchema": schema,
+    }
+
+
 def _with(base: Json, **members: Any) -> Json:
     """Return `base` with those members that are not None: to strict clients null is not the same as absent."""
     base.update({key: value for key, value in members.items() if value is not None})

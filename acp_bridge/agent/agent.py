@@ -135,7 +135,7 @@ class Agent:
         """Return the turn that can be gone on with: the last one, if the program's end cut it short, at most once."""
         state = self.journal.log.state
         last = state.last_end
-        if last is None or state.turn is not None:
+        if last is None or state.turn is not None or not state.due:
             return None
         cut = last.reason == "interrupted" or (last.reason == "cancelled" and last.by == "shutdown")
         return last.turn if cut else None

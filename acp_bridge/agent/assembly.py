@@ -3,7 +3,7 @@
 Owns the choice of tools, commands and defaults for a session. Knows neither a client nor a store.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from acp_bridge.session import Place, Policy
 from acp_bridge.tools import Commands, Files, Mode, Tool, Workspace
 
 from .agent import Parts
+from .instructions import project_instructions
 from .options import Options
 from .runtime import Models
 
@@ -52,26 +53,28 @@ class Assembly:
         except BridgeError:
             return False
 
-    def parts(self, session_id: str, place: Place, *, taken: bool, extra: Mapping[str, Tool] | None = None) -> Parts:
+    async def parts(self, session_id: str, place: Place, *, taken: bool, files: Files | None = None) -> Parts:
         """Return what a session's agent is made of.
 
         Args:
             session_id: the session's id.
             place: where it works.
             taken: whether it was stored by an earlier process, whose commands may still be ending.
-            extra: tools of its own.
+            files: where its text files come from; the disk, if nobody else offers them.
         """
         earlier_ended = self.earlier_ended
+        workspace = workspace_of(place, spill=self.spill(session_id), protected=self.protected)
         return Parts(
             policy=self.policy,
             models=self.models,
             options=self.options,
-            tools={tool.spec.name: tool for tool in self.tools} | dict(extra or {}),
-            workspace=workspace_of(place, spill=self.spill(session_id), protected=self.protected),
-            files=self.files,
+            tools={tool.spec.name: tool for tool in self.tools},
+            workspace=workspace,
+            files=files or self.files,
             commands=self.commands(session_id),
             route=self.route,
             mode=self.mode,
+            instructions=await project_instructions(workspace.roots),
             earlier_ended=partial(earlier_ended, session_id) if taken and earlier_ended is not None else None,
         )
 

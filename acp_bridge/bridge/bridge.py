@@ -48,7 +48,8 @@ from .failures import failed, turn_failed
 from .opened import Opened, OpenSessions
 from .options import config_options, session_state
 from .places import place_of
-from .prompts import is_command, prompt_content
+from .prompts import prompt_content
+from .slash import permissions, slash_command
 
 logger = logging.getLogger(__name__)
 
@@ -127,9 +128,22 @@ class Bridge:
             )
         except ValueError as exc:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
-        if is_command(content, "continue"):
-            return self._continuation(entry)
-        return self._answered_by(entry, entry.agent.submit(content))
+        match slash_command(content):
+            case ("continue", _):
+                return self._continuation(entry)
+            case ("permissions", argument):
+                return Admitted(lambda: self._permissions(entry, argument), lambda: None)
+            case _:
+                return self._answered_by(entry, entry.agent.submit(content))
+
+    async def _permissions(self, entry: Opened, argument: str) -> Json:
+        try:
+            said = await permissions(entry.agent, argument)
+        except BridgeError as exc:
+            raise failed(exc, entry.session_id) from exc
+        message_id = f"permissions_{entry.agent.journal.last_seq}"
+        entry.conversation.show(outbound.chunk("agent_message_chunk", outbound.text_block(said), message_id))
+        return {"stopReason": "end_turn"}
 
     def _admit_continuation(self, params: Any) -> Admitted:
         return self._continuation(self._opened.get(_checked(OneSession, params).session_id))

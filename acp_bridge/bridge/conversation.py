@@ -9,12 +9,12 @@ from collections import deque
 
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.acp import Method, outbound
-from acp_bridge.acp.inbound import PermissionAnswer, parsed
+from acp_bridge.acp import ClientCapabilities, Method, outbound
+from acp_bridge.acp.inbound import ElicitationAnswer, PermissionAnswer, parsed
 from acp_bridge.acp.outbound import ChunkKind, Json
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolResult
-from acp_bridge.tools import Choice, Question
+from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer
 
 from . import updates
 
@@ -26,8 +26,9 @@ _CHUNK_KINDS: dict[DeltaKind, ChunkKind] = {"text": "agent_message_chunk", "thou
 class Conversation:
     """The frontend of one session's agent."""
 
-    def __init__(self, peer: Peer, journal: Journal, policy: Policy) -> None:
+    def __init__(self, peer: Peer, client: ClientCapabilities, journal: Journal, policy: Policy) -> None:
         self._peer = peer
+        self._client = client
         self._journal = journal
         self._policy = policy
         self._session_id = journal.session_id
@@ -91,7 +92,7 @@ class Conversation:
 
     async def ask(self, question: Question) -> Choice:
         """Ask the client; an error, a disconnect or a malformed answer is nobody's choice."""
-        card = outbound.tool_call_update(question.call_id, status="pending", raw_input=question.arguments)
+        card = outbound.tool_call_update(question.call_id, status="pending", raw_input=question.arguments or None)
         del card["sessionUpdate"]
         drawing = question.drawing
         card |= {"title": drawing.title, "kind": drawing.kind}
@@ -112,6 +113,37 @@ class Conversation:
         if answer.outcome.outcome == "cancelled":
             return Choice(None, dismissed=True)
         return Choice(answer.outcome.option_id)
+
+    async def inquire(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
+        """Ask in a form where the client takes one, else by a choice of buttons if there are options."""
+        if self._client.elicitation_form:
+            return await self._elicit(call_id, question, options)
+        if options:
+            return await self._choose(call_id, question, options)
+        return UserAnswer("unable")
+
+    async def _elicit(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
+        params = outbound.elicitation(self._session_id, call_id, question, options)
+        try:
+            answer = parsed(ElicitationAnswer, await self._peer.request(Method.ELICITATION_CREATE, params))
+        except (RpcError, ValueError) as exc:
+            logger.info("the client did not answer the question of %s: %s", call_id, exc)
+            return UserAnswer("unable")
+        given = (answer.content or {}).get("answer")
+        if answer.action != "accept" or not isinstance(given, str) or (options and given not in options):
+            return UserAnswer("declined")
+        return UserAnswer("answered", given)
+
+    async def _choose(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
+        offered = tuple(
+            PermissionOption(option_id=f"option_{place}", name=option, kind="allow_once")
+            for place, option in enumerate(options)
+        )
+        decline = PermissionOption(option_id="decline", name="None of these", kind="reject_once")
+        drawing = Drawing(title=question, kind="other")
+        choice = await self.ask(Question(call_id=call_id, drawing=drawing, arguments={}, options=(*offered, decline)))
+        chosen = next((option for option in offered if option.option_id == choice.option_id), None)
+        return UserAnswer("declined") if chosen is None else UserAnswer("answered", chosen.name)
 
     # --- replay ---
 

@@ -18,10 +18,11 @@ from acp_bridge.rpc import Peer
 from acp_bridge.session import Journal, Place, Recovery, Sessions
 from acp_bridge.tools import Commands
 
+from .client_files import ClientFiles
 from .conversation import Conversation
 from .failures import session_not_found
-from .options import COMMANDS
 from .recovery import recovery_text
+from .slash import COMMANDS
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class OpenSessions:
             StoreError: it could not be made.
         """
         journal = await self._sessions.new(place, barriers=self._assembly.policy.barriers, config={})
-        entry = self._started(journal, place, taken=False)
+        entry = await self._started(journal, place, taken=False)
         self._tasks.start_soon(self._greet, entry, servers)  # runs once the answer that names the session is sent
         return entry
 
@@ -96,7 +97,7 @@ class OpenSessions:
         if (entry := self.find(session_id)) is not None:
             return entry, Recovery()
         journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
-        entry = self._started(journal, place, taken=True)
+        entry = await self._started(journal, place, taken=True)
         try:
             await self._assembly.policy.open(journal)
         except BarrierFailed as exc:
@@ -106,9 +107,10 @@ class OpenSessions:
         self._tasks.start_soon(self._greet, entry, servers)
         return entry, recovery
 
-    def _started(self, journal: Journal, place: Place, *, taken: bool) -> Opened:
-        parts = self._assembly.parts(journal.session_id, place, taken=taken)
-        conversation = Conversation(self._peer, journal, self._assembly.policy)
+    async def _started(self, journal: Journal, place: Place, *, taken: bool) -> Opened:
+        files = ClientFiles(self._peer, self._client, journal.session_id, self._assembly.files)
+        parts = await self._assembly.parts(journal.session_id, place, taken=taken, files=files)
+        conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
         entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands)
         if self._stopping:

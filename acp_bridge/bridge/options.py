@@ -8,9 +8,6 @@ from acp_bridge.acp.outbound import Json
 from acp_bridge.agent import Agent
 from acp_bridge.tools import MODES
 
-COMMANDS = (("continue", "Go on with a turn that was interrupted by the program's end", None),)
-"""Slash commands: name, description, hint."""
-
 
 def config_options(agent: Agent, routes: tuple[str, ...]) -> list[Json]:
     """Return every option with its value now."""

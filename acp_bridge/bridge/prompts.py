@@ -68,12 +68,3 @@ def _block(
             raise ValueError(f"prompt.{place}: audio is not taken")
         case _:
             assert_never(block)
-
-
-def is_command(content: tuple[PromptBlock, ...], name: str) -> bool:
-    """Whether the prompt is the slash command `name` and nothing else."""
-    match content:
-        case (Text(text=text),):
-            return text.strip() == f"/{name}"
-        case _:
-            return False

@@ -7,7 +7,7 @@ import sys
 import anyio
 
 from acp_bridge.app import serve
-from acp_bridge.config import Config, load
+from acp_bridge.config import load
 from acp_bridge.errors import ConfigError
 from acp_bridge.rpc import open_stdio
 
@@ -25,8 +25,5 @@ def main(argv: list[str]) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=config.log.upper(), format="acp-bridge: %(levelname)s %(name)s: %(message)s"
     )
-    return anyio.run(_serve, config)
-
-
-async def _serve(config: Config) -> int:
-    return await serve(config, open_stdio())
+    wire = open_stdio()  # before there is an event loop, whose own descriptors could take a missing one's number
+    return anyio.run(serve, config, wire)

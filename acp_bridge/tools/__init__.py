@@ -3,6 +3,7 @@
 Owns the Tool, Files and Commands ports and the built-in tools. Knows no model and no client's protocol.
 """
 
+from .ask_user import AskUser
 from .edit_file import EditFile
 from .files import Files, LocalFiles
 from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
@@ -12,14 +13,15 @@ from .pipeline import Pipeline, Watcher, parsed_arguments
 from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
-from .tool import Access, Call, Drawing, Tool, ToolOutput, ToolSpec, Workspace
+from .tool import Access, Call, Drawing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
+from .update_plan import UpdatePlan
 from .write_file import WriteFile
 
 __all__ = [
-    "Choice",
     "MODES",
     "Access",
     "Call",
+    "Choice",
     "Commands",
     "Drawing",
     "Ended",
@@ -34,6 +36,7 @@ __all__ = [
     "Tool",
     "ToolOutput",
     "ToolSpec",
+    "UserAnswer",
     "Watcher",
     "Workspace",
     "builtin_tools",
@@ -44,4 +47,4 @@ __all__ = [
 
 def builtin_tools() -> tuple[Tool, ...]:
     """Return the tools that work on files and run commands, in the order in which models are offered them."""
-    return (ReadFile(), WriteFile(), EditFile(), ListFiles(), SearchFiles(), RunCommand())
+    return (ReadFile(), WriteFile(), EditFile(), ListFiles(), SearchFiles(), RunCommand(), UpdatePlan(), AskUser())

@@ -7,6 +7,7 @@ Knows neither a model nor a client. Logging is never cancelled: only the waits i
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -19,6 +20,7 @@ from acp_bridge.session import (
     Journal,
     PermissionAsked,
     PermissionDecided,
+    PlanUpdated,
     Policy,
     ResultCode,
     ToolCalled,
@@ -28,7 +30,7 @@ from acp_bridge.session import (
 from .files import Files
 from .guard import Commands
 from .permission import Choice, Mode, PermissionOption, Permit, Question, decide, denial, options_for
-from .tool import Access, Call, Drawing, Tool, ToolOutput, Workspace
+from .tool import Access, Call, Drawing, Tool, ToolOutput, UserAnswer, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +46,10 @@ class Watcher(Permit, Protocol):
 
     def progress(self, call_id: str, output: str) -> None:
         """The output of a running call is `output` so far."""
+        ...
+
+    async def inquire(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
+        """Ask the user what the model wants to know."""
         ...
 
 
@@ -115,7 +121,7 @@ class Pipeline:
                 effect=tool.spec.effect,
             )
         )
-        self._settle(turn, step, request, await self._dispatched(tool, request, arguments, failures))
+        self._settle(turn, step, request, await self._dispatched(tool, request, arguments, access, failures))
 
     def _validated(self, request: ToolRequest) -> tuple[Tool, JsonObject, Access] | ToolOutput:
         tool = self.tools.get(request.name)
@@ -176,7 +182,7 @@ class Pipeline:
         return None
 
     async def _dispatched(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, failures: list[Failure]
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, failures: list[Failure]
     ) -> ToolOutput:
         """Pass the tool barrier and run the body; nothing stands between the two."""
         call = _Progress(self, request.call_id)
@@ -187,7 +193,7 @@ class Pipeline:
                 await self.policy.tool(self.journal)
                 if self.cancellation.cause is None:  # a cancel that came with the barrier's passing
                     started = True
-                    output = await tool.run(arguments, call.made())
+                    output = await tool.run(arguments, call.made(access))
         except BarrierFailed as exc:
             failures.append(Failure(kind="not_saved", message=str(exc)))
             return _refusal("NOT_SAVED", f"It was not run: the session could not be saved. {exc}")
@@ -205,6 +211,8 @@ class Pipeline:
 
     def _settle(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
         bounded = _bounded(output)
+        if bounded.plan is not None:
+            self.journal.append(PlanUpdated(entries=tuple(mended(entry) for entry in bounded.plan)))
         self.journal.append(
             ToolResult(
                 turn=turn,
@@ -230,7 +238,7 @@ class _Progress:
         self._call_id = call_id
         self.output = ""
 
-    def made(self) -> Call:
+    def made(self, access: Access) -> Call:
         pipeline = self._pipeline
         return Call(
             call_id=self._call_id,
@@ -239,6 +247,8 @@ class _Progress:
             commands=pipeline.commands,
             seen=pipeline.journal.log.state.digests,
             progress=self._tell,
+            ask=partial(pipeline.watcher.inquire, self._call_id),
+            permitted=access.paths,
         )
 
     def _tell(self, output: str) -> None:

@@ -3,7 +3,7 @@
 Owns the values that a tool and the pipeline exchange. Knows no model, no log and no client.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -78,12 +78,21 @@ class Workspace:
     spill: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UserAnswer:
+    """What came of a question: an answer, a refusal to give one, or no way to ask it."""
+
+    outcome: Literal["answered", "declined", "unable"]
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """What a body gets beside its arguments.
 
     Attributes:
         seen: SHA-256 in hex by absolute path, of each file as this session last read or wrote it.
+        ask: asks the user a question, with options to choose from or none for their own words.
         progress: tells what the output is so far, as a whole; shown while the body runs and kept if it is stopped.
         permitted: `Access.paths` as permission was given for; a path that leads elsewhere by now is refused.
             None if nobody was asked: then only what lies inside and is not protected.
@@ -95,18 +104,20 @@ class Call:
     commands: Commands
     seen: Mapping[str, str]
     progress: Callable[[str], None]
+    ask: Callable[[str, tuple[str, ...]], Awaitable[UserAnswer]]
     permitted: tuple[Path, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
-    """What a body returns. `digests` as in the log's `tool/result`."""
+    """What a body returns. `digests` as in the log's `tool/result`; `plan` replaces the session's, if it is given."""
 
     content: tuple[ResultBlock, ...]
     is_error: bool = False
     code: ResultCode | None = None
     shown: tuple[ShownBlock, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
+    plan: tuple[JsonObject, ...] | None = None
 
 
 class Tool(Protocol):
