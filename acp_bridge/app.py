@@ -36,6 +36,8 @@ BUSY_S = 5.0
 """How long it may take in a turn."""
 _WATCHDOG_S = 0.5
 """How long after the deadline the process is ended from outside the event loop."""
+STUCK_S = 60.0
+"""How long a client may take nothing of what waits for it."""
 _DRAIN_S = 0.5
 """The least time that is left for what is queued to be written."""
 
@@ -111,6 +113,7 @@ async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
         async with peer, anyio.create_task_group() as tasks:
             await tasks.start(_watch_signals, ending)
             tasks.start_soon(_serve_peer, peer, wire, ending)
+            tasks.start_soon(_watch_reader, wire, ending)
             try:
                 await _run(config, replacements, peer, handshake, ending, bridges)
             except* Exception:
@@ -182,6 +185,16 @@ async def _serve_peer(peer: Peer, wire: Wire, ending: Ending) -> None:
         ending.begin(EXIT_FAILURE, "the client takes no more")
     else:
         ending.begin(0, "the input has ended")
+
+
+async def _watch_reader(wire: Wire, ending: Ending) -> None:
+    """End the program when its client has taken nothing for a minute although there is much to take."""
+    while True:
+        taken = wire.written_bytes
+        await anyio.sleep(STUCK_S)
+        if wire.congested and wire.written_bytes == taken:
+            ending.begin(EXIT_FAILURE, "the client does not read")
+            return
 
 
 async def _watch_signals(ending: Ending, *, task_status: anyio.abc.TaskStatus[None]) -> None:

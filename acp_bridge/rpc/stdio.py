@@ -127,6 +127,11 @@ class Wire:
         """How much was sent and is not with the operating system yet; what a broken wire dropped included."""
         return self._accepted - self._written
 
+    @property
+    def written_bytes(self) -> int:
+        """How much the operating system has taken so far."""
+        return self._written
+
     def send(self, line: bytes) -> None:
         """Queue `line` behind all that was sent before. Never blocks and always accepts; on a broken wire it drops."""
         self._accepted += len(line)
