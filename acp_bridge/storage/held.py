@@ -79,6 +79,7 @@ class HeldLog:
         kept = chain(read_bodies(self._disk, old.fd, old.first, old.durable), self._tail)
         copy = f"cut-{old.first.gen}.jsonl" if self._cut else ""
         try:
+            old.check_untouched()
             new = rewrite(self._disk, self._lock, old, kept, bodies, gen=self._make_gen(), copy=copy)
         except OSError as exc:
             raise old.poisoned_by(exc) from exc

@@ -37,7 +37,7 @@ class OpenLog:
         self._lock = lock
         self._seal = Seal(first.header.session_id, first.gen)
         self._end = end
-        self._explained = status.st_size  # a failed write may have left the file anywhere up to here
+        self._explained = status.st_size  # where a poisoned file ends: beyond `_end`, if a write failed half-way
 
     @classmethod
     def unsettled(cls, disk: Disk, lock: Lock, path: str, fd: int, first: FirstLine, *, end: int) -> "OpenLog":
@@ -74,13 +74,13 @@ class OpenLog:
         end = self._end + len(data)
         try:
             self._write_mark(attempted=end)
-            self._explained = end
             write_whole(self._disk, self.fd, data)
             self._disk.sync(self.fd)
         except OSError as exc:
+            self._explained = min(self._disk.fstat(self.fd).st_size, end)
             raise self.poisoned_by(exc) from exc
-        self._check_length(end, end)  # somebody may have appended between the check and the write
-        self._end = self.durable = end
+        self._check_length(end)  # somebody may have appended between the check and the write
+        self._end = self.durable = self._explained = end
         self.confirm_mark()
         return len(data)
 
@@ -110,7 +110,7 @@ class OpenLog:
             raise self._replaced(f"it cannot be found: {exc}") from exc
         if (there.st_ino, there.st_dev) != (self.inode, self._device):
             raise self._replaced("another file is in its place")
-        self._check_length(self._end, self._explained if self.poison else self._end)
+        self._check_length(self._explained if self.poison else self._end)
 
     def write_unsaved(self, bodies: Sequence[bytes]) -> str:
         """Put records that the log cannot take into a file beside it, as well as can be; return its path or `""`."""
@@ -136,10 +136,10 @@ class OpenLog:
     def _write_mark(self, *, attempted: int) -> None:
         self._lock.write_mark(Mark(self.inode, self.first.gen, attempted, self.durable))
 
-    def _check_length(self, least: int, most: int) -> None:
+    def _check_length(self, expected: int) -> None:
         length = self._disk.fstat(self.fd).st_size
-        if not least <= length <= most:
-            raise self._replaced(f"it is {length} bytes long, where this process left {most}")
+        if length != expected:
+            raise self._replaced(f"it is {length} bytes long, where this process left {expected}")
 
     def _replaced(self, reason: str) -> StoreReplaced:
         return StoreReplaced(

@@ -1,0 +1,229 @@
+"""Appending, poison, salvage, and a log that somebody else touched."""
+
+import errno
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+from storage.words import TURN, Counting, forget_mark, header, lines, loaded, made, opened, records, store_in
+
+from acp_bridge.errors import StorePoisoned, StoreReplaced
+from acp_bridge.session import SessionTitled, TurnStarted
+from acp_bridge.storage.mark import SIZE, Mark, decode
+
+MORE = records([TurnStarted(turn=2), SessionTitled(title="x" * 5_000)], first=2)
+
+
+async def test_a_batch_is_one_write_and_one_sync(tmp_path: Path) -> None:
+    disk = Counting()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    disk.calls.clear()
+    await session.append(MORE)
+    await session.append([])
+    await session.repair([])
+    assert disk.calls == ["write", "sync"]
+    await session.close()
+
+
+async def test_the_first_append_of_a_hold_makes_the_names_durable_and_later_ones_do_not(tmp_path: Path) -> None:
+    await made(tmp_path)
+    disk = Counting()
+    session = await store_in(tmp_path, disk).hold("s1")
+    assert disk.calls == []
+    await session.append(MORE[:1])
+    assert disk.calls == ["sync_folder", "sync_folder", "write", "sync"]
+    await session.append(MORE[1:])
+    assert disk.calls[4:] == ["write", "sync"]
+    await session.close()
+
+
+@pytest.mark.parametrize("call", ["write", "sync"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+async def test_the_first_failure_poisons_and_only_a_salvage_heals(tmp_path: Path, call: str, code: int) -> None:
+    disk = Counting()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    disk.failures[call] = OSError(code, "failed")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    disk.failures.clear()
+    disk.calls.clear()
+    for _ in range(2):
+        with pytest.raises(StorePoisoned):
+            await session.append(MORE)
+    assert disk.calls == []  # nothing is tried again on that file
+    inode = (tmp_path / "s1/log.jsonl").stat().st_ino
+    await session.salvage(MORE)
+    assert (tmp_path / "s1/log.jsonl").stat().st_ino != inode
+    await session.append(records(TURN, first=4))
+    await session.close()
+    assert [r.seq for r in (await loaded(tmp_path)).records] == list(range(6))
+
+
+@pytest.mark.parametrize("call", ["write", "sync", "sync_folder", "rename"])
+async def test_a_salvage_that_fails_anywhere_can_be_tried_again(tmp_path: Path, call: str) -> None:
+    disk = Counting()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    disk.failures["sync"] = OSError(errno.EIO, "failed")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    disk.failures = {call: OSError(errno.ENOSPC, "failed")}
+    for _ in range(2):
+        with pytest.raises(StorePoisoned):
+            await session.salvage(MORE)
+        with pytest.raises(StorePoisoned):
+            await session.append(MORE)
+    disk.failures.clear()
+    await session.salvage(MORE)
+    await session.close()
+    assert list((await loaded(tmp_path)).records) == [*records(TURN), *MORE]
+
+
+async def test_poison_is_remembered_by_the_next_process_which_rewrites_the_log(tmp_path: Path) -> None:
+    disk = Counting()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    disk.failures["sync"] = OSError(errno.EIO, "failed")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    await session.close()
+    log = tmp_path / "s1/log.jsonl"
+    inode = log.stat().st_ino
+    again = await opened(tmp_path)
+    assert again.loaded.may_not_last
+    assert len(again.loaded.records) == 4
+    await again.repair([])
+    assert log.stat().st_ino != inode
+    await again.close()
+    healed = await loaded(tmp_path)
+    assert (len(healed.records), healed.may_not_last) == (4, False)
+
+
+async def test_a_torn_tail_is_cut_by_a_rewrite_that_keeps_the_old_file(tmp_path: Path) -> None:
+    log = await made(tmp_path)
+    whole = log.read_bytes() + b'{"type":"turn/st'
+    log.write_bytes(whole)
+    session = await opened(tmp_path)
+    assert (session.loaded.dropped_bytes, log.read_bytes()) == (16, whole)  # loading changes nothing
+    await session.append(MORE)
+    await session.close()
+    assert len((await loaded(tmp_path)).records) == 4
+    [copy] = log.parent.glob("cut-*.jsonl")
+    assert copy.read_bytes() == whole
+
+
+async def test_repairing_twice_changes_nothing_more(tmp_path: Path) -> None:
+    log = await made(tmp_path)
+    with log.open("ab") as file:
+        file.write(b"torn")
+    for _ in range(2):
+        session = await opened(tmp_path)
+        await session.repair([])
+        await session.close()
+        after = log.read_bytes()
+    assert (log.read_bytes(), len(list(log.parent.iterdir()))) == (after, 2)
+
+
+def _rename(log: Path) -> None:
+    log.rename(log.with_name("elsewhere"))
+
+
+def _replace(log: Path) -> None:
+    copy = log.with_name("copy")
+    copy.write_bytes(log.read_bytes())
+    copy.replace(log)
+
+
+def _append(log: Path) -> None:
+    with log.open("ab") as file:
+        file.write(b"{}\n")
+
+
+def _truncate(log: Path) -> None:
+    os.truncate(log, 100)
+
+
+@pytest.mark.parametrize("touch", [_rename, Path.unlink, _replace, _append, _truncate])
+@pytest.mark.parametrize("poisoned", [False, True])
+async def test_a_log_that_somebody_touched_is_left_alone_and_the_unsaved_is_kept_beside_it(
+    tmp_path: Path, touch: object, poisoned: bool
+) -> None:
+    disk = Counting()
+    store = store_in(tmp_path, disk)
+    session = await store.create(header(), records(TURN))
+    log = tmp_path / "s1/log.jsonl"
+    if poisoned:
+        disk.failures["write"] = OSError(errno.ENOSPC, "full")
+        with pytest.raises(StorePoisoned):
+            await session.append(MORE)
+        disk.failures.clear()
+    assert callable(touch)
+    touch(log)
+    left = log.read_bytes() if log.exists() else None
+    with pytest.raises(StoreReplaced, match="unsaved-"):
+        await (session.salvage(MORE) if poisoned else session.append(MORE))
+    with pytest.raises(StoreReplaced):
+        await session.append(MORE)
+    assert (log.read_bytes() if log.exists() else None) == left
+    [unsaved] = log.parent.glob("unsaved-*.jsonl")
+    assert [orjson.loads(line)["seq"] for line in lines(unsaved)] == [2, 3]
+    await session.close()
+    (tmp_path / "s1.lock").touch()
+    store_in(tmp_path)._held.clear()
+
+
+async def test_a_replaced_session_can_be_loaded_again_in_this_process(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    session = await store.create(header(), records(TURN))
+    _replace(tmp_path / "s1/log.jsonl")
+    with pytest.raises(StoreReplaced):
+        await session.append(MORE)
+    again = await store.hold("s1")
+    assert len(again.loaded.records) == 2
+    await again.append(MORE)
+    await again.close()
+
+
+async def test_a_mark_of_another_file_is_no_mark(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, *TURN])
+    older = tmp_path / "older"
+    shorter = await made(tmp_path, session_id="s2")
+    shorter.rename(older)
+    backup = log.read_bytes()
+    log.unlink()
+    log.write_bytes(backup)  # put back from a copy: the bytes are the same, the file is another
+    assert len((await loaded(tmp_path)).records) == 4
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * SIZE, b"{}".ljust(SIZE), b"[1]" + b" " * SIZE, Mark(1, "g", 2, 3).encode()[:-9]]
+)
+def test_a_torn_mark_is_no_mark(data: bytes) -> None:
+    assert decode(data) is None
+
+
+def test_a_mark_has_one_size_and_survives_its_encoding() -> None:
+    for mark in (Mark(1, "0" * 16, 0, 0), Mark(2**64 - 1, "f" * 16, 10**18, 10**18)):
+        assert len(mark.encode()) == SIZE
+        assert decode(mark.encode()) == mark
+
+
+async def test_a_mark_that_cannot_be_written_before_the_sync_fails_the_append(tmp_path: Path) -> None:
+    class NoMark(Counting):
+        def write_at(self, fd: int, data: bytes, offset: int) -> int:
+            if offset == 0 and self.failures:
+                raise OSError(errno.EIO, "failed")
+            return super().write_at(fd, data, offset)
+
+    disk = NoMark()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    disk.failures["mark"] = OSError()
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    assert len((tmp_path / "s1/log.jsonl").read_bytes().splitlines()) == 3
+    await session.close()
+
+
+async def test_forgetting_the_mark_loses_no_record(tmp_path: Path) -> None:
+    await made(tmp_path)
+    forget_mark(tmp_path)
+    assert len((await loaded(tmp_path)).records) == 2
