@@ -13,6 +13,8 @@ from acp_bridge.errors import ToolError
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.tools import Files
 
+from .asking import asked
+
 
 @dataclass(frozen=True, slots=True)
 class ClientFiles:
@@ -33,7 +35,7 @@ class ClientFiles:
             return await self.disk.read_text(path)
         params = {"sessionId": self.session_id, "path": str(path)}
         try:
-            return parsed(FileText, await self.peer.request(Method.FS_READ_TEXT_FILE, params)).content
+            return parsed(FileText, await asked(self.peer, Method.FS_READ_TEXT_FILE, params)).content
         except RpcError as exc:
             if exc.code == RESOURCE_NOT_FOUND:
                 raise ToolError(f"There is no file {str(path)!r}.") from exc
@@ -52,6 +54,6 @@ class ClientFiles:
             return
         params = {"sessionId": self.session_id, "path": str(path), "content": text}
         try:
-            await self.peer.request(Method.FS_WRITE_TEXT_FILE, params)
+            await asked(self.peer, Method.FS_WRITE_TEXT_FILE, params)
         except RpcError as exc:
             raise ToolError(f"The editor could not write {str(path)!r}: {exc}.") from exc

@@ -17,6 +17,7 @@ from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolResult
 from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer
 
 from . import updates
+from .asking import asked
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class Conversation:
     # --- what the agent asks ---
 
     async def ask(self, question: Question) -> Choice:
-        """Ask the client; an error, a disconnect or a malformed answer is nobody's choice."""
+        """Ask the client; an error or a malformed answer is nobody's choice."""
         card = outbound.tool_call_update(question.call_id, status="pending", raw_input=question.arguments or None)
         del card["sessionUpdate"]
         drawing = question.drawing
@@ -103,7 +104,7 @@ class Conversation:
         ]
         params = outbound.permission_request(self._session_id, card, options)
         try:
-            answer = parsed(PermissionAnswer, await self._peer.request(Method.REQUEST_PERMISSION, params))
+            answer = parsed(PermissionAnswer, await asked(self._peer, Method.REQUEST_PERMISSION, params))
         except RpcError as exc:
             logger.info("the client did not answer the permission question of %s: %s", question.call_id, exc)
             return Choice(None)
@@ -125,7 +126,7 @@ class Conversation:
     async def _elicit(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
         params = outbound.elicitation(self._session_id, call_id, question, options)
         try:
-            answer = parsed(ElicitationAnswer, await self._peer.request(Method.ELICITATION_CREATE, params))
+            answer = parsed(ElicitationAnswer, await asked(self._peer, Method.ELICITATION_CREATE, params))
         except (RpcError, ValueError) as exc:
             logger.info("the client did not answer the question of %s: %s", call_id, exc)
             return UserAnswer("unable")
