@@ -123,7 +123,8 @@ class Guard:
             at = time.monotonic() + SETTLE_S
         if not self.alone and time.monotonic() < at:
             return at
-        self.say(f"ended {self.code} {0 if self.alone else len(descendants(self.groups))}")
+        left = 0 if self.alone else max(1, len(descendants(self.groups)))  # what forks fast may escape a look
+        self.say(f"ended {self.code} {left}")
         return -1
 
     def reap(self, wake: int | None = None) -> None:
@@ -248,9 +249,8 @@ def processes() -> dict[int, tuple[int, int, str]]:
 def listed() -> dict[int, tuple[int, int, str]]:
     """As `processes`, from `ps`, where there is no `/proc`; without `ps` itself."""
     with os.popen("echo $$; exec ps -axo pid=,ppid=,pgid=,stat=") as ps:  # pyright: ignore[reportDeprecated]
-        own, *rows = ps.read().splitlines()
-    facts = (row.split() for row in rows)
-    return {int(row[0]): (int(row[1]), int(row[2]), row[3][0]) for row in facts if row[0] != own}
+        own, *facts = map(str.split, ps.read().splitlines())
+    return {int(row[0]): (int(row[1]), int(row[2]), row[3][0]) for row in facts if row[0] != own[0]}
 
 
 def prepare() -> None:

@@ -40,7 +40,7 @@ def resolved(text: str, workspace: Workspace) -> Target:
         ToolError: it is no path, or one of a form that other programs would expand.
     """
     path = Path(os.path.realpath(workspace.cwd / _plain(text)))
-    spilled = workspace.spill is not None and path.is_relative_to(workspace.spill)
+    spilled = workspace.spill is not None and path.is_relative_to(os.path.realpath(workspace.spill))
     return Target(
         path=path,
         inside=any(path.is_relative_to(root) for root in workspace.roots),

@@ -12,6 +12,7 @@ import pytest
 
 from acp_bridge.content import Text
 from acp_bridge.tools import Call, Ended, Files, GuardedCommands, LocalFiles, Tool, ToolOutput, Workspace, builtin_tools
+from acp_bridge.tools.tool import UserAnswer
 
 
 class NoCommands:
@@ -24,6 +25,11 @@ class NoCommands:
 
     async def aclose(self) -> None:
         """There is nothing to close."""
+
+
+async def nobody(question: str, options: tuple[str, ...]) -> UserAnswer:
+    """Stands where no question is to be asked."""
+    raise AssertionError(f"{question!r} was asked")
 
 
 @dataclass
@@ -53,6 +59,7 @@ class Desk:
             commands=commands or NoCommands(),
             seen=self.seen,
             progress=lambda output: None,
+            ask=nobody,
             permitted=access.paths,
         )
         output = await tool.run(checked, call)

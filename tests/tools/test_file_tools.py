@@ -11,7 +11,7 @@ from acp_bridge.tools import Call
 from acp_bridge.tools.files import digest
 from acp_bridge.tools.read_file import MAX_CHARACTERS
 
-from .conftest import Desk, NoCommands
+from .conftest import Desk, NoCommands, nobody
 
 LINES = "".join(f"line {n}\n" for n in range(1, 2501))
 
@@ -171,6 +171,7 @@ async def test_a_link_changed_after_permission_is_not_followed(desk: Desk) -> No
                 commands=NoCommands(),
                 seen={},
                 progress=print,
+                ask=nobody,
                 permitted=given,
             )
             with pytest.raises(ToolError, match="somewhere else"):

@@ -12,7 +12,7 @@ import pytest
 
 from acp_bridge.content import Text
 from acp_bridge.errors import ToolError
-from acp_bridge.tools import Ended, GuardedCommands, earlier_commands_ended
+from acp_bridge.tools import Ended, GuardedCommands, child, earlier_commands_ended
 
 from .conftest import Desk, Marked
 
@@ -189,7 +189,7 @@ async def test_a_time_limit_ends_the_tree_and_keeps_the_output(
 
 
 async def test_a_polite_program_may_say_goodbye(commands: GuardedCommands, tmp_path: Path) -> None:
-    ended = await run(commands, "trap 'echo bye; exit' TERM; echo hi; while :; do sleep 0.02; done", tmp_path, 0.3)
+    ended = await run(commands, "trap 'sleep 0.1; echo bye; exit' TERM; while :; do sleep 0.02; done", tmp_path, 0.3)
     assert ended.code is None
     assert ended.output.endswith("bye\n")
 
@@ -291,6 +291,21 @@ async def test_a_guard_that_is_stopped_does_not_hold_the_session(
     assert ended.code is None
     assert time.monotonic() - started < 5
     assert marked.all_gone_within(1)
+
+
+async def test_without_a_reaper_a_tree_is_found_by_its_process_group(
+    commands: GuardedCommands, marked: Marked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What macOS has: no `/proc`, no subreaper."""
+    script = Path(child.__file__).with_name("_guardian.py").read_text()
+    (tmp_path / "guardian.py").write_text(script.replace('sys.platform.startswith("linux")', "False"))
+    monkeypatch.setattr(child, "_GUARDIAN", str(tmp_path / "guardian.py"))
+    assert await run(commands, "echo x; exit 3", tmp_path) == Ended(code=3, output="x\n")
+    assert (await run(commands, "(sleep 1000 &); sleep 1000 & true", tmp_path)).left_running == 2
+    assert (await run(commands, "(trap '' TERM; sleep 1000 & sleep 1000)", tmp_path, 0.2)).code is None
+    with anyio.fail_after(3):
+        await commands.aclose()
+    assert not marked.pids()
 
 
 @BOTH
