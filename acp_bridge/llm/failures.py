@@ -80,10 +80,14 @@ class Provider:
 
     def redacted(self, text: str) -> str:
         """Return `text` without the key, cut to what a person reads, in characters that any log can store."""
-        if len(self.secret) >= 4:  # a shorter one is a placeholder of a server that wants none
-            text = text.replace(self.secret, "[key]")
-        text = mended_text(text).strip()
+        text = mended_text(self._without_key(text)).strip()
         return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]} …"
+
+    def _without_key(self, text: str) -> str:
+        """Take the key out. Done before anything is cut off, which would leave half a key that nobody recognises."""
+        if len(self.secret) < 4:  # a placeholder of a server that wants none
+            return text
+        return text.replace(self.secret, "[key]")
 
     def failed(
         self,
@@ -100,6 +104,7 @@ class Provider:
 
     def refused(self, status: int, body: str, headers: Mapping[str, str] = _NO_HEADERS) -> Failed:
         """Return what an answer that is no 2xx means."""
+        body = self._without_key(body)
         word, said = _told(_parsed(body))
         said = said or _plain(body)
         kind = _kind(status, word, said)
@@ -122,7 +127,7 @@ class Provider:
 
     def instead_of_a_stream(self, body: bytes) -> Failed:
         """Return what it means that a 200 brought something else than events."""
-        text = body.decode(errors="replace")
+        text = self._without_key(body.decode(errors="replace"))
         parsed = _parsed(text) or {}
         if any(_told(parsed)):
             return self.told(parsed.get("error", parsed))

@@ -35,7 +35,10 @@ def http_options(base_url: str, timeout: Any) -> dict[str, Any]:
     A proxy from the environment is for the network and not for this machine. A redirect is not followed: it would carry
     the key and the conversation to an address that nobody configured.
     """
-    options = {"timeout": timeout, "trust_env": not is_loopback(base_url), "follow_redirects": False}
+    options: dict[str, Any] = {"timeout": timeout, "trust_env": True, "follow_redirects": False}
+    if is_loopback(base_url):
+        options["trust_env"] = False
+        options["mounts"] = {f"all://{_host(base_url)}": None}  # Anthropic's client mounts proxies by itself
     if base_url.startswith("http://"):  # no certificate to check, so none of the 30 ms to load those to check by
         options["verify"] = False
     return options
@@ -44,8 +47,12 @@ def http_options(base_url: str, timeout: Any) -> dict[str, Any]:
 def shown_url(url: str) -> str:
     """Return the address as it may be shown: no user, password or query, which can hold secrets."""
     parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}".rstrip("/")
+    return f"{parts.scheme}://{_host(url)}{f':{parts.port}' if parts.port else ''}{parts.path}".rstrip("/")
+
+
+def _host(url: str) -> str:
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host
 
 
 async def payloads(response: Any, decoder: SseDecoder) -> AsyncGenerator[list[bytes], None]:

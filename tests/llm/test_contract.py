@@ -201,6 +201,13 @@ async def test_the_key_is_in_no_message(speak: Dialect, place: str) -> None:
     assert "<" not in last.failure.message
 
 
+@pytest.mark.parametrize("code", [200, 502])
+async def test_no_half_of_the_key_is_left_where_a_message_is_cut(speak: Dialect, code: int) -> None:
+    for length in (190, 290):
+        last = await failure(speak, status(code, "x" * length + KEY))
+        assert KEY[:8] not in last.failure.message
+
+
 async def test_an_html_page_with_status_200_is_a_broken_stream(speak: Dialect) -> None:
     last = await failure(speak, status(200, "<html><p>Log in to the hotel's network</p></html>"))
     assert (last.failure.kind, last.retryable) == ("broken_stream", True)
