@@ -91,7 +91,7 @@ class JsonlSession:
             return
         with anyio.move_on_after(CLOSE_PATIENCE_S, shield=True):
             for call in self._under_way():
-                await call.wait()
+                await call.wait_until_over()
         busy = self._under_way()
         if busy:
             for call in busy:

@@ -27,6 +27,7 @@ class Call(Generic[T]):
         self.ended = False
         self._work = work
         self._woken = anyio.Event()
+        self._over = anyio.Event()
         self._token: EventLoopToken = current_token()
         self._result: T
         self._error: BaseException | None = None
@@ -45,13 +46,21 @@ class Call(Generic[T]):
         if undo is not None and self._error is None:
             undo(self._result)
         try:
-            from_thread.run_sync(self._woken.set, token=self._token)
+            from_thread.run_sync(self._wake, token=self._token)
         except RuntimeError:
             return  # the event loop is gone, and the waiter with it
+
+    def _wake(self) -> None:
+        self._over.set()
+        self._woken.set()
 
     async def wait(self) -> None:
         """Return once the work has ended, or was given up."""
         await self._woken.wait()
+
+    async def wait_until_over(self) -> None:
+        """Return once the work has ended, given up or not."""
+        await self._over.wait()
 
     def give_up(self, reason: BaseException) -> None:
         """Send the waiter away with `reason`; the work goes on in its thread."""

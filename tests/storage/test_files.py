@@ -1,0 +1,180 @@
+"""Which files storage opens, with which modes, and which folders it refuses."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+from storage.words import TURN, header, loaded, made, records, store_in
+
+from acp_bridge.errors import SessionNotFound, StoreError
+from acp_bridge.session import SessionFilter
+from acp_bridge.storage import JsonlStore
+from acp_bridge.storage.disk import OsDisk
+from acp_bridge.storage.filesystem import network_warning
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
+async def test_folders_are_0700_and_files_0600_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    root = tmp_path / "home" / "sessions"
+    before = os.umask(umask)
+    try:
+        session = await store_in(root).create(header(), records(TURN))
+        await session.put_content(b"picture")
+        await session.close()
+        await store_in(root).list(SessionFilter())
+    finally:
+        os.umask(before)
+    for path in root.parent.rglob("*"):
+        assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+    assert mode(root.parent) == 0o700
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _link(path: Path) -> None:
+    path.symlink_to(path.with_name("real"))
+
+
+@pytest.mark.parametrize("special", [_fifo, _folder, _device, _link])
+@pytest.mark.parametrize("name", ["s1/log.jsonl", "s1.lock"])
+async def test_what_is_no_regular_file_is_an_error_and_no_hang(tmp_path: Path, special: object, name: str) -> None:
+    await made(tmp_path)
+    path = tmp_path / name
+    path.rename(path.with_name("real"))
+    assert callable(special)
+    special(path)
+    with anyio.fail_after(5):
+        with pytest.raises(StoreError):
+            await loaded(tmp_path)
+        await store_in(tmp_path).list(SessionFilter())
+
+
+async def test_a_session_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    await made(tmp_path)
+    (tmp_path / "s1").rename(tmp_path / "elsewhere")
+    (tmp_path / "s1").symlink_to("elsewhere")
+    for attempt in (loaded(tmp_path), store_in(tmp_path).read("s1")):
+        with pytest.raises(StoreError):
+            await attempt
+    await store_in(tmp_path).delete("s1")
+    assert (tmp_path / "elsewhere" / "log.jsonl").exists()
+
+
+async def test_a_root_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "sessions"
+    await made(root)
+    for bits in (0o720, 0o702, 0o777):
+        root.chmod(bits)
+        for attempt in (loaded(root), store_in(root).create(header("s2"), []), store_in(root).list(SessionFilter())):
+            with pytest.raises(StoreError, match="chmod"):
+                await attempt
+
+
+async def test_a_root_that_is_a_link_or_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises(StoreError):
+            await store_in(tmp_path / name).create(header(), [])
+    assert list((tmp_path / "real").iterdir()) == []
+
+
+async def test_a_root_of_another_user_is_refused(tmp_path: Path) -> None:
+    class Foreign(OsDisk):
+        def lstat(self, path: str) -> os.stat_result:
+            found = list(super().lstat(path))
+            found[4] += 1
+            return os.stat_result(found)
+
+    with pytest.raises(StoreError, match="another user"):
+        await store_in(tmp_path, Foreign()).list(SessionFilter())
+
+
+async def test_every_folder_made_is_synced_into_its_parent(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class Watching(OsDisk):
+        def sync_folder(self, path: str) -> None:
+            synced.append(path)
+            super().sync_folder(path)
+
+    root = tmp_path / "a" / "b" / "sessions"
+    session = await store_in(root, Watching()).create(header(), [])
+    await session.close()
+    assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a/b"), str(root)} <= set(synced)
+
+
+async def test_a_malformed_id_reaches_no_system_call(tmp_path: Path) -> None:
+    class Silent(OsDisk):
+        def lstat(self, path: str) -> os.stat_result:
+            raise AssertionError(path)
+
+        def open(self, path: str, flags: int) -> int:
+            raise AssertionError(path)
+
+    store = store_in(tmp_path, Silent())
+    for name in ("../../etc/passwd", "..", "", "a/b", "x" * 10_000, "a\0"):
+        for attempt in (store.hold(name), store.read(name), store.verify(name), store.salvage_corrupt(name)):
+            with pytest.raises(SessionNotFound):
+                await attempt
+        await store.delete(name)
+
+
+async def test_children_inherit_neither_lock_nor_log(tmp_path: Path) -> None:
+    session = await store_in(tmp_path).create(header(), records(TURN))
+    script = "import os; print([os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if n != '3'])"
+    command = [sys.executable, "-c", script]
+    child = await anyio.to_thread.run_sync(
+        lambda: subprocess.run(command, close_fds=False, capture_output=True, text=True, check=False)
+    )
+    assert "s1" not in child.stdout
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "warns"), [("ext4", False), ("nfs4", True), ("cifs", True), ("fuse.sshfs", True), ("tmpfs", False)]
+)
+def test_a_network_file_system_is_told_of(kind: str, warns: bool) -> None:
+    mounts = f"/dev/a / ext4 rw 0 0\nserver:/x /home/a\\040b {kind} rw 0 0\nother /home/a nfs rw 0 0\n"
+    assert bool(network_warning("/home/a b/sessions", mounts)) == warns
+    assert network_warning("/home/ab/sessions", mounts) == ""
+
+
+async def test_a_read_only_root_is_an_error_that_names_the_path(tmp_path: Path) -> None:
+    class ReadOnly(OsDisk):
+        def open(self, path: str, flags: int) -> int:
+            if flags & (os.O_RDWR | os.O_WRONLY):
+                raise OSError(30, "read-only file system", path)
+            return super().open(path, flags)
+
+        def make_folder(self, path: str) -> None:
+            raise OSError(30, "read-only file system", path)
+
+    await made(tmp_path)
+    store = JsonlStore(tmp_path, disk=ReadOnly())
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        await store.create(header("s2"), [])
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        await store.hold("s1")
+    assert len((await store.read("s1")).records) == 2
+    assert len((await store.list(SessionFilter())).sessions) == 1

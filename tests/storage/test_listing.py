@@ -1,0 +1,167 @@
+"""The listing's cache, damaged sessions, sweeping, verifying and salvaging."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from storage.words import TURN, header, lines, loaded, made, opened, records, store_in
+
+from acp_bridge.errors import SessionInUse, SessionNotFound, StoreCorrupt
+from acp_bridge.session import SessionFilter, SessionSalvaged, SessionTitled, TurnStarted
+from acp_bridge.storage import JsonlStore
+from acp_bridge.storage.disk import OsDisk
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+class Reading(OsDisk):
+    """The real disk, which notes the logs that it opens."""
+
+    def __init__(self) -> None:
+        self.logs: list[str] = []
+
+    def open(self, path: str, flags: int) -> int:
+        if path.endswith("log.jsonl"):
+            self.logs.append(path)
+        return super().open(path, flags)
+
+
+async def titles(root: Path, disk: OsDisk | None = None) -> list[str]:
+    page = await store_in(root, disk).list(SessionFilter())
+    return [line.title for line in page.sessions]
+
+
+async def test_an_unchanged_log_is_not_read_again_by_the_next_process(tmp_path: Path) -> None:
+    for number in range(3):
+        await made(tmp_path, [*TURN, SessionTitled(title=f"t{number}")], session_id=f"s{number}")
+    first, second = Reading(), Reading()
+    assert await titles(tmp_path, first) == await titles(tmp_path, second)
+    assert (len(first.logs), second.logs) == (3, [])
+
+
+@pytest.mark.parametrize("index", [b"", b"{}", b"\0" * 100, b"acp-bridge/index 1 00000000\n{}", b"[" * 2000])
+async def test_a_cache_that_is_not_ours_costs_time_and_nothing_else(tmp_path: Path, index: bytes) -> None:
+    await made(tmp_path, [*TURN, SessionTitled(title="t")])
+    (tmp_path / "index.cache").write_bytes(index)
+    assert await titles(tmp_path) == ["t"]
+
+
+async def test_a_log_that_grew_or_was_replaced_is_read_again(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, SessionTitled(title="old")])
+    store = store_in(tmp_path)
+    assert await titles(tmp_path) == ["old"]
+    session = await store.hold("s1")
+    await session.append(records([SessionTitled(title="new")], first=3))
+    await session.close()
+    assert await titles(tmp_path) == ["new"]
+    other = await made(tmp_path / "other", [*TURN, SessionTitled(title="odd"), SessionTitled(title="odd")])
+    other.replace(log)
+    assert await titles(tmp_path) == ["odd"]
+
+
+async def test_a_damaged_session_is_listed_as_such_and_hides_no_other(tmp_path: Path) -> None:
+    for name in ("s1", "s2", "s3"):
+        await made(tmp_path, [*TURN, *TURN], session_id=name)
+    whole = (tmp_path / "s2/log.jsonl").read_bytes()
+    (tmp_path / "s2/log.jsonl").write_bytes(whole.replace(b'"turn":1', b'"turn":7', 1))
+    (tmp_path / "s3/log.jsonl").write_bytes(b"nonsense")
+    page = await store_in(tmp_path).list(SessionFilter(with_empty=True))
+    assert {line.session_id: line.state for line in page.sessions} == {"s1": "idle", "s2": "damaged"}
+    assert page.damaged == ("s3",)
+
+
+async def test_leftovers_and_sessions_empty_for_a_week_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    await made(tmp_path, [], session_id="empty")
+    await made(tmp_path, TURN, session_id="full")
+    await made(tmp_path, [SessionTitled(title="t")], session_id="held")
+    for name in ("tmp-a", "trash-b", "c"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "trash-b" / "log.jsonl").touch()
+    now = [1_000 + WEEK_MS - 1]
+    store = JsonlStore(tmp_path, clock=lambda: now[0], patience_s=0.05)
+    session = await JsonlStore(tmp_path).hold("held")
+    assert await store.sweep() == 3
+    now[0] = 2_000 + WEEK_MS + 1
+    assert await store.sweep() == 1
+    await session.close()
+    assert await store.sweep() == 1
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["full"]
+    assert {path.name for path in tmp_path.glob("*.lock")} >= {"empty.lock", "full.lock", "held.lock"}
+
+
+async def test_a_session_that_is_being_made_is_not_swept(tmp_path: Path) -> None:
+    await made(tmp_path)
+    session = await opened(tmp_path)
+    (tmp_path / "tmp-s1").mkdir()
+    assert await store_in(tmp_path).sweep() == 0
+    await session.close()
+    assert await store_in(tmp_path).sweep() == 1
+
+
+async def test_verifying_tells_damage_from_a_crashs_rest_and_changes_nothing(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, *TURN])
+    whole = log.read_bytes()
+    good = await store_in(tmp_path).verify("s1")
+    assert (good.records, good.size, good.dropped_bytes, good.damage) == (4, len(whole), 0, None)
+    log.write_bytes(whole + b"torn")
+    assert (await store_in(tmp_path).verify("s1")).dropped_bytes == 4
+    log.write_bytes(whole.replace(b'"turn":1', b'"turn":7', 1))
+    found = await store_in(tmp_path).verify("s1")
+    assert found.damage is not None
+    assert (found.records, found.damage.line, found.damage.offset) == (0, 2, len(lines(log)[0]))
+    with pytest.raises(SessionNotFound):
+        await store_in(tmp_path).verify("s2")
+
+
+async def test_an_explicit_salvage_keeps_what_is_before_the_damage_and_the_damaged_file_whole(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, TurnStarted(turn=2), *TURN])
+    damaged = log.read_bytes().replace(b'"turn":2', b'"turn":7')
+    log.write_bytes(damaged)
+    with pytest.raises(StoreCorrupt, match="--salvage"):
+        await loaded(tmp_path)
+    store = JsonlStore(tmp_path, clock=lambda: 77)
+    told = await store.salvage_corrupt("s1")
+    assert told.damage is not None
+    assert Path(told.kept_file).read_bytes() == damaged
+    kept = (await loaded(tmp_path)).records
+    lost = len(damaged) - told.damage.offset
+    last = SessionSalvaged(lost_bytes=lost, first_lost_seq=2, kept_file=Path(told.kept_file).name)
+    assert [r.event for r in kept] == [*TURN, last]
+    assert (kept[-1].time, kept[-1].synthetic) == (77, True)
+    before = log.read_bytes()
+    assert (await store.salvage_corrupt("s1")).damage is None
+    assert log.read_bytes() == before
+
+
+async def test_an_explicit_salvage_needs_the_lock_and_a_whole_first_line(tmp_path: Path) -> None:
+    log = await made(tmp_path)
+    session = await opened(tmp_path)
+    with pytest.raises(SessionInUse):
+        await store_in(tmp_path).salvage_corrupt("s1")
+    await session.close()
+    log.write_bytes(b"{}\n" + log.read_bytes())
+    with pytest.raises(StoreCorrupt):
+        await store_in(tmp_path).salvage_corrupt("s1")
+
+
+async def test_a_content_file_is_trusted_only_if_this_process_synced_it(tmp_path: Path) -> None:
+    session = await store_in(tmp_path).create(header(), [])
+    name = await session.put_content(b"picture")
+    path = tmp_path / "s1" / name
+    inode = path.stat().st_ino
+    await session.put_content(b"picture")
+    assert path.stat().st_ino == inode
+    await session.close()
+    path.write_bytes(b"pict")
+    session = await opened(tmp_path)
+    assert await session.get_content(name) is None
+    await session.put_content(b"picture")
+    assert path.stat().st_ino != inode
+    assert await session.get_content(name) == b"picture"
+    await session.close()
+
+
+async def test_every_line_is_one_json_object_for_other_tools(tmp_path: Path) -> None:
+    log = await made(tmp_path, [SessionTitled(title="a\nb\u2028c\r")])
+    assert all(isinstance(orjson.loads(line), dict) for line in lines(log))
+    assert log.read_bytes().count(b"\n") == 2
