@@ -50,7 +50,7 @@ class State:
         turn, step: the open ones, else None.
         turns: the number of the last turn.
         steps: how many steps the last turn has had.
-        prompted: whether the last turn has something to go on with: its prompt, or what an earlier turn left.
+        due: whether the last turn wants one more request: its prompt, or its calls' results, have no whole answer.
         last_end: how the last turn ended.
         requests: tool requests of the open step without a result, by call id, in the order of asking.
         called: the `tool/call` of those of them that have one.
@@ -65,7 +65,7 @@ class State:
     step: int | None = None
     turns: int = 0
     steps: int = 0
-    prompted: bool = False
+    due: bool = False
     last_end: TurnEnded | None = None
     requests: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
     called: dict[str, ToolCalled] = field(default_factory=dict[str, ToolCalled])
@@ -225,10 +225,10 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
             del state.queued[event.id]
         case TurnStarted():
             state.turn = state.turns = event.turn
-            state.steps, state.prompted = 0, event.continues is not None
+            state.steps, state.due = 0, event.continues is not None
         case UserMessage():
             state.queued.pop(event.id, None)
-            state.prompted = True
+            state.due = True
         case StepStarted():
             state.step = state.steps = event.step
         case RequestHeader():
@@ -237,6 +237,7 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
         case AssistantMessage():
             state.requests = {b.call_id: b for b in event.content if isinstance(b, ToolRequest)}
             state.called, state.asked = {}, set()
+            state.due = event.interrupted or bool(state.requests)
         case PermissionAsked():
             state.asked.add(event.call_id)
         case PermissionDecided():
