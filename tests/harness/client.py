@@ -141,10 +141,13 @@ class Client:
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
             raise AssertionError(f"the agent did not end within {timeout_s} s; stderr: {self.stderr}") from None
         for thread in self._threads:
             thread.join(TIMEOUT_S)
-        self.close_stdin()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
         return code
 
     @property
