@@ -111,7 +111,7 @@ async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
     async with wire:
         peer = Peer(wire, admit=handshake.admit, notify=handshake.notify, gate=handshake.gate)
         async with peer, anyio.create_task_group() as tasks:
-            await tasks.start(_watch_signals, ending)
+            await tasks.start(watch_signals, ending)
             tasks.start_soon(_serve_peer, peer, wire, ending)
             tasks.start_soon(_watch_reader, wire, ending)
             try:
@@ -197,7 +197,8 @@ async def _watch_reader(wire: Wire, ending: Ending) -> None:
             return
 
 
-async def _watch_signals(ending: Ending, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+async def watch_signals(ending: Ending, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    """Let the first signal begin the end, and a second one be it."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for number in received:

@@ -11,6 +11,7 @@ Decision: prompts that overlap in one session are queued; a cancel drops the que
 """
 
 from .agent import Agent, Parts
+from .agents import Agents
 from .assembly import Assembly, workspace_of
 from .frontend import Frontend
 from .inbox import Job, Outcome
@@ -18,4 +19,16 @@ from .options import Options
 from .runtime import Models
 from .turn import Phase
 
-__all__ = ["Agent", "Assembly", "Frontend", "Job", "Models", "Options", "Outcome", "Parts", "Phase", "workspace_of"]
+__all__ = [
+    "Agent",
+    "Agents",
+    "Assembly",
+    "Frontend",
+    "Job",
+    "Models",
+    "Options",
+    "Outcome",
+    "Parts",
+    "Phase",
+    "workspace_of",
+]

@@ -43,8 +43,9 @@ class Answer:
                 self._text("text").append(delta.text)
             case ThoughtDelta():
                 self._text("thought").append(delta.text)
-                if delta.signature:
+                if delta.signature:  # it ends its thought: each signed one goes back to its provider as it came
                     self._blocks[-1][2].append(delta.signature)
+                    self._blocks.append(("end", [], []))
             case ToolDelta():
                 request = self._requests.setdefault(delta.index, _Request())
                 request.name = request.name or delta.name

@@ -4,6 +4,7 @@ Owns the order and each one's outcome. Holds nothing across processes: repair dr
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -30,6 +31,7 @@ class Job:
     Attributes:
         input_id: the queued input's id; empty for a continuation.
         continues: the interrupted turn to go on with.
+        then: called once when the outcome is known.
     """
 
     input_id: str = ""
@@ -37,6 +39,7 @@ class Job:
     source: Source = "client"
     continues: int | None = None
     outcome: Outcome | None = None
+    then: Callable[[], None] = lambda: None
     _done: anyio.Event = field(default_factory=anyio.Event)
 
     def finish(self, outcome: Outcome) -> None:
@@ -44,6 +47,7 @@ class Job:
         if self.outcome is None:
             self.outcome = outcome
             self._done.set()
+            self.then()
 
     async def wait(self) -> Outcome:
         """Wait for the outcome."""

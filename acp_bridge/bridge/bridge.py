@@ -94,7 +94,7 @@ class Bridge:
     @property
     def busy(self) -> bool:
         """Whether a turn is under way in any session."""
-        return any(entry.agent.busy for entry in self._opened)
+        return self._opened.busy
 
     # --- admission: synchronous, in wire order ---
 
@@ -284,9 +284,13 @@ async def bridging(
 
 
 def _row(model: type[InboundT], handle: Callable[[InboundT], Awaitable[Json]]) -> Admission:
-    """Return the admission of a method whose params are `model`: checked in wire order, handled in a task."""
+    """Return the admission of a method whose params are `model`: checked in wire order, handled in a task.
 
-    def admission(params: Any) -> Handler:
+    None of these runs long, and half of a session's opening or closing would be worse than a late answer: a cancel of
+    one is heard and changes nothing (protocol: whoever is asked may honour it).
+    """
+
+    def admission(params: Any) -> Admitted:
         checked = _checked(model, params)
 
         async def handler() -> Json:
@@ -295,7 +299,7 @@ def _row(model: type[InboundT], handle: Callable[[InboundT], Awaitable[Json]]) -
             except BridgeError as exc:
                 raise failed(exc, getattr(checked, "session_id", "")) from exc
 
-        return handler
+        return Admitted(handler, lambda: None)
 
     return admission
 

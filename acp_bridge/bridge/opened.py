@@ -3,7 +3,6 @@
 Owns their life here: started, greeted, put away, and brought to quiet together. Knows neither params nor answers.
 """
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from acp_bridge.acp import ClientCapabilities, outbound
 from acp_bridge.acp.inbound import McpServer
-from acp_bridge.agent import Agent, Assembly
+from acp_bridge.agent import Agent, Agents, Assembly
 from acp_bridge.effects import Deadline
 from acp_bridge.errors import BarrierFailed
 from acp_bridge.rpc import Peer
@@ -23,8 +22,6 @@ from .conversation import Conversation
 from .failures import session_not_found
 from .recovery import recovery_text
 from .slash import COMMANDS
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class OpenSessions:
         self._tasks = tasks
         self._entries: dict[str, Opened] = {}
         self._closing: set[str] = set()
-        self._stopping = False
+        self._agents = Agents(tasks)
 
     def __iter__(self) -> Iterator[Opened]:
         """Iterate over those that are open now."""
@@ -113,16 +110,8 @@ class OpenSessions:
         conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
         entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands)
-        if self._stopping:
-            agent.stop("shutdown")
-        self._tasks.start_soon(self._run, entry)
+        self._agents.start(agent)
         return entry
-
-    async def _run(self, entry: Opened) -> None:
-        try:
-            await entry.agent.run()
-        except Exception:  # one session's defect is not another's
-            logger.exception("the agent of session %s failed", entry.session_id)
 
     async def _greet(self, entry: Opened, servers: list[McpServer]) -> None:
         """Show what may not precede the answer that names the session."""
@@ -186,20 +175,20 @@ class OpenSessions:
         Raises:
             TimeoutError: some did not come to quiet within their `share` of the time that is left.
         """
-        self._stopping = True
-        for entry in self:
-            entry.agent.stop("shutdown")  # all of them, before any is waited for
+        self._agents.stop("shutdown")  # all of them, before any is waited for
         with deadline.shield(share) as shield:
-            for entry in self:
-                await entry.agent.quiet()
+            await self._agents.quiet()
             await self._peer.idle()
-            for entry in self:  # those whose request was under way
-                await entry.agent.quiet()
+            await self._agents.quiet()  # those whose request was under way
         if shield.cancelled_caught:
-            late = [entry.session_id for entry in self if not entry.agent.is_quiet]
-            raise TimeoutError(f"sessions that did not come to quiet in time: {', '.join(late) or 'none'}")
+            late = ", ".join(self._agents.late()) or "none"
+            raise TimeoutError(f"sessions that did not come to quiet in time: {late}")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is under way in any of them."""
+        return self._agents.busy
 
     def abandon(self) -> None:
         """End what did not come to quiet in time."""
-        for entry in self:
-            entry.agent.abandon()
+        self._agents.abandon()

@@ -13,6 +13,7 @@ EXIT_USAGE: Final = 2
 
 COMMANDS: Final = {
     "serve": "serve ACP on stdin and stdout (what an editor starts)",
+    "run": "one prompt without an editor, for a shell or a script",
     "demo": "a keyless tour: an agent edits a file, is killed in the middle of a tool, and goes on",
 }
 

@@ -10,7 +10,7 @@ get nothing else, so two parts that need one another in the wrong order fail at 
 """
 
 from .cancellation import Cancellation
-from .composition import Given, Key, Part, composed
+from .composition import Given, Key, Part, composed, leaves
 from .deadline import Deadline, last_words
 from .registry import Registration, Registry
 
@@ -24,4 +24,5 @@ __all__ = [
     "Registry",
     "composed",
     "last_words",
+    "leaves",
 ]

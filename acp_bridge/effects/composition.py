@@ -126,6 +126,11 @@ class _Failures:
                 raise BaseExceptionGroup("several parts failed", failures)
 
 
+def leaves(exc: BaseException) -> list[BaseException]:
+    """Return the errors that are no groups, within `exc` or `exc` itself, in order."""
+    return list(_leaves(exc))
+
+
 def _leaves(exc: BaseException) -> Iterator[BaseException]:
     if isinstance(exc, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", exc).exceptions:

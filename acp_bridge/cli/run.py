@@ -1,0 +1,247 @@
+"""`acp-bridge run`: one prompt without an editor, for a shell or a script.
+
+Owns the two forms of output and the exit codes. What would ask is denied, and the message says which mode allows it.
+
+With `--json`, each line is one object, told apart by `type`:
+
+    session   sessionId, recovered: what the load said, if it said anything
+    chunk     kind (text or thought), messageId, text
+    record    record: an event as it stands in the log (type, seq, time, data)
+    denied    callId, title, hint
+    end       reason, failure: {kind, message} or null, exitCode
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import anyio
+import orjson
+from rich.console import Console
+from rich.markup import escape
+
+from acp_bridge.agent import Outcome
+from acp_bridge.app import Ending, watch_signals
+from acp_bridge.config import Config, load
+from acp_bridge.content import Failure, ToolRequest
+from acp_bridge.effects import leaves
+from acp_bridge.errors import BridgeError, ConfigError
+from acp_bridge.headless import Happened, Runtime, Session, Streamed, open_runtime
+from acp_bridge.session import AssistantMessage, Record, ToolResult, encode_record
+from acp_bridge.tools import Choice, Question
+
+from .logs import log_to_stderr
+
+EXIT_USAGE: Final = 2
+EXIT_CODES: Final = {
+    "completed": 0,
+    "error": 1,
+    "max_tokens": 3,
+    "max_requests": 4,
+    "refused": 5,
+    "cancelled": 6,
+    "interrupted": 6,
+}
+"""Exit code by how the turn ended; 2 is a usage or configuration error, 128 + n a signal."""
+
+
+def main(argv: list[str]) -> int:
+    """Run one prompt and return the exit code.
+
+    Raises:
+        ConfigError: an argument or a setting is wrong.
+    """
+    arguments = _parsed(argv)
+    overrides = {key: value for key, value in (("model", arguments.model), ("mode", arguments.mode)) if value}
+    config = load(os.environ, overrides)
+    prompt = arguments.prompt if arguments.prompt != "-" else sys.stdin.read()
+    if not prompt.strip():
+        raise ConfigError("run needs a prompt that is not empty")
+    arguments.cwd = os.path.abspath(arguments.cwd)
+    if not os.path.isdir(arguments.cwd):
+        raise ConfigError(f"--cwd names {arguments.cwd!r}, which is no folder")
+    log = log_to_stderr(config.log)
+    printer = _JsonPrinter() if arguments.json else _TextPrinter()
+    try:
+        return anyio.run(_run, config, arguments, prompt, printer)
+    finally:
+        log.flush()
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="acp-bridge run",
+        description="One prompt without an editor. What would ask is denied; --mode says what is free.",
+        epilog="exit codes: 0 completed, 1 error, 2 usage, 3 output limit, 4 request limit, 5 refused, 6 cancelled, "
+        "128+n signal n",
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="what to do; - reads it from stdin")
+    parser.add_argument("-m", "--model", help="provider:model, e.g. anthropic:claude-sonnet-4-5")
+    parser.add_argument("--mode", choices=("ask", "edit", "plan", "full"), help="what is free (default: ask)")
+    parser.add_argument("--cwd", default=".", help="the project's folder (default: this one)")
+    parser.add_argument("--resume", metavar="ID", help="go on with a stored session")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    return parser.parse_args(argv)
+
+
+async def _run(config: Config, arguments: argparse.Namespace, prompt: str, printer: "_Printer") -> int:
+    runtimes: list[Runtime] = []
+    ending = Ending(busy=lambda: any(runtime.busy for runtime in runtimes))
+    outcome: Outcome | None = None
+    code = 0
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(watch_signals, ending)
+        try:
+            async with open_runtime(config, deadline=ending.deadline) as runtime:
+                runtimes.append(runtime)
+                outcome = await _unless_ended(ending, lambda: _turn(runtime, arguments, prompt, printer))
+                if ending.code is None:
+                    ending.begin(0, "the turn has ended")
+        except* BridgeError as group:
+            said = "; ".join(str(exc) for exc in leaves(group))
+            outcome = Outcome(reason="error", failure=Failure(kind="internal", message=said))
+            code = EXIT_USAGE if any(isinstance(exc, ConfigError) for exc in leaves(group)) else 1
+        tasks.cancel_scope.cancel()
+    code = ending.code or code or (EXIT_CODES[outcome.reason] if outcome is not None else 1)
+    printer.end(outcome or Outcome(reason="cancelled"), code)
+    return code
+
+
+async def _unless_ended(ending: Ending, work: Callable[[], Any]) -> Outcome | None:
+    """Return the work's outcome; None if a signal came first, which leaves the turn to the ordered end."""
+    outcomes: list[Outcome] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            await ending.wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        outcomes.append(await work())
+        tasks.cancel_scope.cancel()
+    return outcomes[0] if outcomes else None
+
+
+async def _turn(runtime: Runtime, arguments: argparse.Namespace, prompt: str, printer: "_Printer") -> Outcome | None:
+    async def deny(question: Question) -> Choice:
+        printer.denied(question)
+        return Choice("reject_once")
+
+    if arguments.resume:
+        session = await runtime.resume_session(arguments.resume, cwd=arguments.cwd, permit=deny)
+    else:
+        session = await runtime.new_session(arguments.cwd, permit=deny)
+    printer.session(session)
+    if arguments.mode:
+        await session.configure("mode", arguments.mode)
+    if arguments.model and arguments.resume:
+        await session.configure("model", arguments.model)
+    async with session.prompt(prompt) as turn:
+        async for happened in turn:
+            printer.happened(happened)
+    return turn.outcome
+
+
+def _hint(question: Question) -> str:
+    mode = "edit" if question.drawing.kind == "edit" else "full"
+    return f"nobody can be asked here, so it was denied; --mode {mode} allows it"
+
+
+class _JsonPrinter:
+    """One object a line."""
+
+    def session(self, session: Session) -> None:
+        recovery = session.recovery
+        recovered = (
+            None
+            if recovery.clean
+            else {
+                "interrupted": recovery.interrupted,
+                "neverStarted": list(recovery.never_started),
+                "outcomeUnknown": list(recovery.unknown),
+                "droppedInputs": recovery.dropped_inputs,
+                "droppedBytes": recovery.dropped_bytes,
+            }
+        )
+        self._line({"type": "session", "sessionId": session.id, "recovered": recovered})
+
+    def happened(self, happened: Happened) -> None:
+        match happened:
+            case Streamed():
+                self._line(
+                    {
+                        "type": "chunk",
+                        "kind": happened.kind,
+                        "messageId": happened.message_id,
+                        "text": happened.text,
+                    }
+                )
+            case Record():
+                self._line({"type": "record", "record": encode_record(happened)})
+
+    def denied(self, question: Question) -> None:
+        title = question.drawing.title
+        self._line({"type": "denied", "callId": question.call_id, "title": title, "hint": _hint(question)})
+
+    def end(self, outcome: Outcome, code: int) -> None:
+        failure = outcome.failure
+        said = None if failure is None else {"kind": failure.kind, "message": failure.message}
+        self._line({"type": "end", "reason": outcome.reason, "failure": said, "exitCode": code})
+
+    def _line(self, value: dict[str, Any]) -> None:
+        sys.stdout.write(orjson.dumps(value).decode() + "\n")
+        sys.stdout.flush()
+
+
+class _TextPrinter:
+    """The answer on stdout; what was done, on stderr."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._titles: dict[str, str] = {}
+        self._open_line = False
+
+    def session(self, session: Session) -> None:
+        self._note(f"[dim]session {session.id}[/dim]")
+        if session.recovery.interrupted:
+            self._note("[yellow]the last turn was interrupted; what was recovered is in the session[/yellow]")
+
+    def happened(self, happened: Happened) -> None:
+        match happened:
+            case Streamed(kind="text"):
+                sys.stdout.write(happened.text)
+                sys.stdout.flush()
+                self._open_line = not happened.text.endswith("\n")
+            case Streamed():
+                pass
+            case Record(event=AssistantMessage() as message):
+                self._titles |= {b.call_id: b.title for b in message.content if isinstance(b, ToolRequest)}
+            case Record(event=ToolResult() as result):
+                sign = "[red]✗[/red]" if result.is_error else "[green]✓[/green]"
+                self._note(f"{sign} {escape(self._titles.get(result.call_id, result.call_id))}")
+            case _:
+                pass
+
+    def denied(self, question: Question) -> None:
+        self._note(f"[yellow]{escape(question.drawing.title)}: {_hint(question)}[/yellow]")
+
+    def end(self, outcome: Outcome, code: int) -> None:
+        if outcome.failure is not None:
+            self._note(f"[red]{outcome.failure.kind}: {escape(outcome.failure.message)}[/red]")
+        elif code:
+            self._note(f"[yellow]ended: {outcome.reason}[/yellow]")
+        elif self._open_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+
+    def _note(self, markup: str) -> None:
+        if self._open_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._open_line = False
+        self._console.print(markup)
+
+
+_Printer = _JsonPrinter | _TextPrinter

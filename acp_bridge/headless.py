@@ -1,0 +1,352 @@
+"""An agent without an editor: the same runtime in process, for programs and for `acp-bridge run`.
+
+Owns the face that a program drives: open, make or resume a session, prompt, iterate over what happens, answer
+permissions, close. The ordered effect is the server's: leaving stops the agents, then runtime, policy and storage go.
+
+    async with open_runtime(load(os.environ)) as runtime:
+        session = await runtime.new_session("/path/to/project", permit=allow_nothing)
+        async with session.prompt("what is here?") as turn:
+            async for happened in turn:
+                ...
+        print(turn.outcome)
+"""
+
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
+from acp_bridge.config import Config
+from acp_bridge.content import PromptBlock, Text, mended_text
+from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves
+from acp_bridge.errors import BarrierFailed, ConfigError
+from acp_bridge.runtime import ASSEMBLY, SESSIONS, Replacements, parts
+from acp_bridge.session import DeltaKind, Journal, Place, Record, Recovery, Sessions
+from acp_bridge.tools import Choice, Question, UserAnswer
+
+CLOSE_S = 5.0
+"""How long leaving may take, in seconds."""
+
+_MAX_WAITING = 10_000
+"""What a turn's reader may be behind before the model waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A piece of an answer, as it arrives; the whole follows as a record."""
+
+    message_id: str
+    kind: DeltaKind
+    text: str
+
+
+Happened: TypeAlias = Streamed | Record
+PermitFunction: TypeAlias = Callable[[Question], Awaitable[Choice]]
+
+
+async def allow_nothing(question: Question) -> Choice:
+    """Answer every permission question with a rejection."""
+    del question
+    return Choice("reject_once")
+
+
+class _Front:
+    """The frontend of one session: passes on what happens to the turn that is being read."""
+
+    def __init__(self, permit: PermitFunction) -> None:
+        self._permit = permit
+        self._send: MemoryObjectSendStream[Happened] | None = None
+
+    def listen(self) -> MemoryObjectReceiveStream[Happened]:
+        send, receive = anyio.create_memory_object_stream[Happened](math.inf)
+        self._send = send
+        return receive
+
+    def hang_up(self) -> None:
+        if self._send is not None:
+            self._send.close()
+            self._send = None
+
+    def recorded(self, record: Record) -> None:
+        self._pass_on(record)
+
+    def streamed(self, message_id: str, kind: DeltaKind, text: str) -> None:
+        self._pass_on(Streamed(message_id, kind, text))
+
+    def durable(self, seq: int) -> None:
+        del seq
+
+    def progress(self, call_id: str, output: str) -> None:
+        del call_id, output
+
+    def _pass_on(self, happened: Happened) -> None:
+        if self._send is None:
+            return
+        try:
+            self._send.send_nowait(happened)
+        except anyio.BrokenResourceError:  # nobody reads this turn any more
+            self._send = None
+
+    @property
+    def congested(self) -> bool:
+        return self._send is not None and self._send.statistics().current_buffer_used > _MAX_WAITING
+
+    async def ready(self) -> None:
+        while self.congested:  # noqa: ASYNC110  the stream tells nobody when its buffer shrinks
+            await anyio.sleep(0.01)
+
+    async def ask(self, question: Question) -> Choice:
+        return await self._permit(question)
+
+    async def inquire(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
+        del call_id, question, options
+        return UserAnswer("unable")
+
+
+class Turn:
+    """One prompt under way: iterate over what happens, then read `outcome`.
+
+    Leaving the block before the end cancels the turn, and waits until it is closed and on disk.
+
+    Attributes:
+        outcome: how it ended; None until it has.
+    """
+
+    def __init__(self, agent: Agent, front: _Front, start: Callable[[], Job]) -> None:
+        self.outcome: Outcome | None = None
+        self._agent = agent
+        self._front = front
+        self._start = start
+        self._job: Job | None = None
+        self._receive: MemoryObjectReceiveStream[Happened] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Send the prompt."""
+        self._receive = self._front.listen()
+        self._job = self._start()
+        self._job.then = self._front.hang_up
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Cancel the turn if it was not read to its end."""
+        if self._job is not None and self.outcome is None:
+            self._agent.cancel_job(self._job, "client")
+            with last_words(CLOSE_S):
+                self.outcome = await self._agent.settled(self._job)
+        self._front.hang_up()
+        if self._receive is not None:
+            self._receive.close()
+
+    def __aiter__(self) -> Self:
+        """Iterate over pieces and records, in order."""
+        return self
+
+    async def __anext__(self) -> Happened:
+        """Return what happens next; the iteration ends once the turn has ended and is on disk."""
+        if self._job is None or self._receive is None:
+            raise RuntimeError("iterate inside `async with session.prompt(…) as turn`")
+        try:
+            return await self._receive.receive()
+        except anyio.EndOfStream:
+            self.outcome = await self._agent.settled(self._job)
+            raise StopAsyncIteration from None
+
+
+class Session:
+    """A session that is open in this process."""
+
+    def __init__(self, agent: Agent, front: _Front, recovery: Recovery, close: Callable[[], Awaitable[None]]) -> None:
+        self._agent = agent
+        self._front = front
+        self._close = close
+        self.recovery = recovery
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._agent.journal.session_id
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The log so far; streamed text that a message holds whole is left out."""
+        return tuple(self._agent.journal.log.records)
+
+    def prompt(self, content: str | tuple[PromptBlock, ...]) -> Turn:
+        """Return a turn of this prompt; entering it sends it."""
+        blocks = (Text(text=mended_text(content)),) if isinstance(content, str) else content
+        return Turn(self._agent, self._front, lambda: self._agent.submit(blocks))
+
+    def proceed(self) -> Turn:
+        """Return a turn that goes on with the interrupted one, without a new message.
+
+        Raises:
+            ConfigError: there is none to go on with.
+        """
+
+        def start() -> Job:
+            job = self._agent.submit_continuation()
+            if job is None:
+                raise ConfigError(f"session {self.id} has no interrupted turn to go on with")
+            return job
+
+        return Turn(self._agent, self._front, start)
+
+    async def configure(self, key: str, value: str) -> None:
+        """Set an option, `mode` or `model`, durably.
+
+        Raises:
+            BarrierFailed: it is not confirmed on disk.
+        """
+        await self._agent.configure(key, value)
+
+    async def close(self) -> None:
+        """Stop what runs, save the rest and let the session go."""
+        await self._close()
+
+
+class Runtime:
+    """What `open_runtime` gives."""
+
+    def __init__(self, sessions: Sessions, assembly: Assembly, agents: Agents) -> None:
+        self.sessions = sessions
+        self.assembly = assembly
+        self._agents = agents
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is under way."""
+        return self._agents.busy
+
+    async def new_session(
+        self, cwd: str, *, roots: tuple[str, ...] = (), permit: PermitFunction = allow_nothing
+    ) -> Session:
+        """Make a session that is on disk.
+
+        Raises:
+            ConfigError: no model can be used; the message says what to set.
+            StoreError: it could not be made.
+        """
+        self._require_route()
+        place = Place(cwd=cwd, roots=tuple(dict.fromkeys((cwd, *roots))))
+        journal = await self.sessions.new(place, barriers=self.assembly.policy.barriers, config={})
+        return await self._started(journal, place, permit, Recovery(), taken=False)
+
+    async def resume_session(
+        self, session_id: str, *, cwd: str | None = None, permit: PermitFunction = allow_nothing
+    ) -> Session:
+        """Take a stored session under its lock, repaired and saved. Runs nothing.
+
+        Raises:
+            StoreError: as the store says.
+            BarrierFailed: the repair is not on disk.
+        """
+        if cwd is None:
+            header = (await self.sessions.store.read(session_id)).header
+            place = Place(cwd=header.cwd, roots=header.roots)
+        else:
+            place = Place(cwd=cwd, roots=(cwd,))
+        journal, recovery = await self.sessions.take(session_id, place, barriers=self.assembly.policy.barriers)
+        session = await self._started(journal, place, permit, recovery, taken=True)
+        try:
+            await self.assembly.policy.open(journal)
+        except BarrierFailed:
+            await session.close()
+            raise
+        return session
+
+    async def _started(
+        self, journal: Journal, place: Place, permit: PermitFunction, recovery: Recovery, *, taken: bool
+    ) -> Session:
+        made = await self.assembly.parts(journal.session_id, place, taken=taken)
+        front = _Front(permit)
+        undo = journal.observe(front)
+        agent = Agent(journal, made, front)
+        self._agents.start(agent)
+
+        async def close() -> None:
+            agent.stop("client")
+            await agent.quiet()
+            await made.commands.aclose()
+            undo()
+            await self.sessions.close(journal.session_id)
+
+        return Session(agent, front, recovery, close)
+
+    def _require_route(self) -> None:
+        if problem := self.assembly.route_problem(self.assembly.route):
+            raise ConfigError(problem)
+
+
+@asynccontextmanager
+async def open_runtime(
+    config: Config,
+    *,
+    deadline: Callable[[], Deadline] | None = None,
+    **replacements: Any,
+) -> AsyncGenerator[Runtime]:
+    """Open the runtime; leaving it closes every session in the one order.
+
+    Args:
+        config: all settings, e.g. `acp_bridge.config.load(os.environ)`.
+        deadline: by when everything must have ended, asked when leaving; `CLOSE_S` from then, if it is not given.
+        replacements: parts of one's own, as `acp_bridge.runtime.Replacements` takes them.
+
+    Raises:
+        ConfigError: a setting is impossible.
+    """
+    ends: list[Deadline] = []
+
+    def default_deadline() -> Deadline:
+        if not ends:
+            ends.append(Deadline.after(CLOSE_S))
+        return ends[0]
+
+    by = deadline or default_deadline
+    front: Key[Runtime] = Key("front")
+
+    @asynccontextmanager
+    async def fronted(given: Given) -> AsyncGenerator[Runtime]:
+        async with anyio.create_task_group() as tasks:
+            agents = Agents(tasks)
+            try:
+                yield Runtime(given[SESSIONS], given[ASSEMBLY], agents)
+            finally:
+                agents.stop("shutdown")
+                with by().shield(0.8):
+                    await agents.quiet()
+                agents.abandon()
+                tasks.cancel_scope.cancel()
+
+    body: list[Exception] = []
+    try:
+        async with composed((*parts(config, Replacements(**replacements), by), Part(front, fronted))) as given:
+            try:
+                yield given[front]
+            except Exception as exc:
+                body.append(exc)
+                raise
+    except ExceptionGroup as group:
+        if body and leaves(group) == leaves(body[0]):
+            raise body[0] from None  # nothing else failed: the caller's own error, as it was raised
+        raise
+
+
+__all__ = [
+    "CLOSE_S",
+    "Happened",
+    "PermitFunction",
+    "Runtime",
+    "Session",
+    "Streamed",
+    "Turn",
+    "allow_nothing",
+    "open_runtime",
+]
