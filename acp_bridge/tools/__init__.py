@@ -8,6 +8,7 @@ from .edit_file import EditFile
 from .files import Files, LocalFiles
 from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
 from .list_files import ListFiles
+from .mcp import McpOptions, McpServers, ServerSpec
 from .permission import MODES, Choice, Mode, PermissionOption, Permit, Question
 from .pipeline import Pipeline, Watcher, parsed_arguments
 from .read_file import ReadFile
@@ -28,11 +29,14 @@ __all__ = [
     "Files",
     "GuardedCommands",
     "LocalFiles",
+    "McpOptions",
+    "McpServers",
     "Mode",
     "PermissionOption",
     "Permit",
     "Pipeline",
     "Question",
+    "ServerSpec",
     "Tool",
     "ToolOutput",
     "ToolSpec",

@@ -1,0 +1,47 @@
+"""A server's tool as a tool of the port. Owns how it is drawn, asked for and called; believes nothing of its server."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from acp_bridge.content import JsonObject
+from acp_bridge.tools.drawing import title
+from acp_bridge.tools.tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+
+from .checking import checked
+from .offer import Offer
+from .results import output_of
+
+CallTool: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+
+class McpTool:
+    """One tool of one server.
+
+    Args:
+        server: the server's name, as its user knows it.
+        call: has the server run a tool, by the server's own name for it.
+    """
+
+    def __init__(self, server: str, offer: Offer, call: CallTool) -> None:
+        self._title = title(f"{server[:100]}: {offer.tool[:100]}")
+        self._offer = offer
+        self._call = call
+        self.spec = ToolSpec(
+            name=offer.name, description=offer.description, parameters=offer.parameters, effect="write", kind="other"
+        )
+
+    def check(self, arguments: JsonObject) -> JsonObject:
+        """Hold the arguments against the server's schema, as far as that is cheap; the rest is the server's to say."""
+        return checked(self._offer.parameters, arguments)
+
+    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:  # noqa: ARG002 - what they mean is unknown
+        """Draw the names of server and tool."""
+        return Drawing(title=self._title, kind="other")
+
+    def access(self, arguments: JsonObject, workspace: Workspace) -> Access:  # noqa: ARG002 - likewise
+        """Execute. A grant covers this tool, whatever its arguments."""
+        return Access(kind="execute", scope=self.spec.name)
+
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:  # noqa: ARG002 - it has no part in our files
+        """Have the server run it; cancelled, tell the server, which may have done it by then."""
+        return output_of(await self._call(self._offer.tool, arguments))
