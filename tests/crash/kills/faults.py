@@ -1,0 +1,116 @@
+"""Faults to plant into an agent, to see the kill table red: each is a checkpoint policy that breaks something.
+
+Named by `ACP_BRIDGE_CHECKPOINT_POLICY=crash.kills.faults:NAME`.
+"""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from acp_bridge.checkpoint import CheckpointPolicy, Options
+from acp_bridge.session import Durable, closers, journal, sessions
+from acp_bridge.tools import Ended, GuardedCommands
+
+TOOLS = ("barrier", "body")
+FAULTS = {
+    "without_tool_barrier": (TOOLS, ("effects without intent", "calls wrongly classified")),
+    "without_request_barrier": (("streaming",), ("prompts lost",)),
+    "settled_too_early": (("result",), ("settled facts lost",)),
+    "answered_too_early": (("answered",), ("settled facts lost",)),
+    "without_repair": (TOOLS, ("transcripts rejected", "calls wrongly classified")),
+    "repaired_ever_again": (TOOLS, ("repairs not stable",)),
+    "all_never_started": (TOOLS, ("calls wrongly classified",)),
+    "without_guard": (TOOLS, ("children left",)),
+}
+"""Where kills show each fault best, and the columns it must show in."""
+
+
+class WithoutToolBarrier(CheckpointPolicy):
+    """Says that it waits before a tool, and does not."""
+
+    async def tool(self, journal: Durable) -> None:
+        """Pass at once."""
+
+
+class WithoutRequestBarrier(CheckpointPolicy):
+    """Asks the model before the prompt is on disk."""
+
+    async def request(self, journal: Durable) -> None:
+        """Pass at once."""
+
+
+class SettledTooEarly(CheckpointPolicy):
+    """Shows results that are not on disk."""
+
+    def settled(self, journal: Durable, seq: int) -> bool:
+        """Take everything as settled."""
+        return True
+
+
+class AnsweredTooEarly(CheckpointPolicy):
+    """Answers a prompt before its turn's end is on disk."""
+
+    async def turn(self, journal: Durable) -> None:
+        """Pass at once."""
+
+    async def answer(self, journal: Durable) -> None:
+        """Pass at once."""
+
+
+def _lazily(policy: Callable[[Options], CheckpointPolicy]) -> Callable[[Options], CheckpointPolicy]:
+    def made(options: Options) -> CheckpointPolicy:
+        journal.BACKGROUND_S = 30.0  # else the background write may hide what no barrier waits for
+        return policy(options)
+
+    return made
+
+
+without_tool_barrier = _lazily(WithoutToolBarrier)
+without_request_barrier = _lazily(WithoutRequestBarrier)
+settled_too_early = _lazily(SettledTooEarly)
+answered_too_early = _lazily(AnsweredTooEarly)
+
+
+def without_repair(options: Options) -> CheckpointPolicy:
+    """Leave open what a crash left open."""
+
+    def half(log: Any) -> Any:
+        return tuple(event for event in closers(log) if event.type in ("step/end", "turn/end"))
+
+    sessions.closers = half
+    sessions.Log._take.__globals__["check"] = lambda state, event: None
+    return CheckpointPolicy(options)
+
+
+def repaired_ever_again(options: Options) -> CheckpointPolicy:
+    """Add to the log at every load."""
+    from acp_bridge.session import SessionTitled
+
+    sessions.closers = lambda log: (*closers(log), SessionTitled(title="again"))
+    return CheckpointPolicy(options)
+
+
+def all_never_started(options: Options) -> CheckpointPolicy:
+    """Take it that what has no result was never begun."""
+    from acp_bridge.session import repair
+
+    repair._classified = lambda request, call, *, barred: ("TOOL_NOT_STARTED", repair.NOT_STARTED)
+    return CheckpointPolicy(options)
+
+
+def without_guard(options: Options) -> CheckpointPolicy:
+    """Run commands as plain children in sessions of their own."""
+
+    async def run(
+        self: GuardedCommands, command: str, *, cwd: Path, timeout_s: float, name: str, progress: Callable[[str], None]
+    ) -> Ended:
+        def wait() -> int:
+            return subprocess.run(["/bin/sh", "-c", command], cwd=cwd, start_new_session=True, check=False).returncode
+
+        return Ended(code=await anyio.to_thread.run_sync(wait), output="")
+
+    GuardedCommands.run = run
+    return CheckpointPolicy(options)
