@@ -4,6 +4,7 @@ Owns the lock and the open log, and decides between the two ways to save. Knows 
 at a time, from whichever thread.
 """
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -17,6 +18,9 @@ from .log import OpenLog
 from .record import opened
 from .rewrite import rewrite
 from .scan import Scan, read_bodies
+
+_BEFORE_THE_SYNC = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Why a folder could not even be opened; a sync that was never made has lost nothing."""
 
 
 class HeldLog:
@@ -109,7 +113,8 @@ class HeldLog:
             self._disk.sync_folder(self.folder)
             self._disk.sync_folder(os.path.dirname(self.folder))
         except OSError as exc:
-            self._names_are_lost = exc
+            if exc.errno not in _BEFORE_THE_SYNC:
+                self._names_are_lost = exc
             raise self._log.poisoned_by(exc) from exc
         self._names_are_durable = True
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 
-from acp_bridge.errors import SessionInUse
+from acp_bridge.errors import SessionInUse, StoreError
 from acp_bridge.session.codec import encode_header
 from acp_bridge.session.events import Header, Record
 from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter
@@ -37,6 +37,7 @@ from .offline import Verification
 from .record import body_of, follows
 from .session import JsonlSession
 from .shelf import Shelf
+from .upkeep import Upkeep
 from .worker import in_own_thread
 
 EMPTY_FOR_S = 7 * 24 * 3600.0
@@ -62,6 +63,7 @@ class JsonlStore:
     ) -> None:
         self._disk = disk or OsDisk()
         self._shelf = Shelf(self._disk, str(root.absolute()), make_gen=make_gen, patience_s=patience_s)
+        self._upkeep = Upkeep(self._shelf)
         self._listing = Listing(self._disk, self._shelf.root)
         self._held: dict[str, JsonlSession] = {}
         self._clock = clock
@@ -111,7 +113,10 @@ class JsonlStore:
 
     def _list(self, filter: SessionFilter, cursor: str | None, limit: int, is_open: frozenset[str]) -> Page:
         self._shelf.check()
-        return self._listing.page(filter, cursor, limit, is_open=is_open)
+        try:
+            return self._listing.page(filter, cursor, limit, is_open=is_open)
+        except OSError as exc:
+            raise StoreError(f"cannot list {self._shelf.root}: {exc}", path=self._shelf.root) from exc
 
     async def delete(self, session_id: str) -> None:
         if not names.is_session_id(session_id):
@@ -140,13 +145,16 @@ class JsonlStore:
         if not self._shelf.check():
             return 0
         before = self._clock() - int(EMPTY_FOR_S * 1000)
-        entries = self._listing.entries().items()
-        empty = [
-            session_id
-            for session_id, entry in entries
-            if entry.turns == 0 and entry.updated < before and not (entry.is_damaged or entry.is_unreadable)
-        ]
-        return self._shelf.sweep(empty)
+        try:
+            entries = self._listing.entries().items()
+            empty = [
+                session_id
+                for session_id, entry in entries
+                if entry.turns == 0 and entry.updated < before and not (entry.is_damaged or entry.is_unreadable)
+            ]
+            return self._upkeep.sweep(empty)
+        except OSError as exc:
+            raise StoreError(f"cannot sweep {self._shelf.root}: {exc}", path=self._shelf.root) from exc
 
     async def verify(self, session_id: str) -> Verification:
         """Check every record of a session, changing nothing.
@@ -155,7 +163,7 @@ class JsonlStore:
             SessionNotFound, StoreTooNew.
         """
         names.checked(session_id)
-        return await in_own_thread(partial(self._shelf.verify, session_id), f"verify {session_id}")
+        return await in_own_thread(partial(self._upkeep.verify, session_id), f"verify {session_id}")
 
     async def salvage_corrupt(self, session_id: str) -> Verification:
         """Keep the records before the first damaged one, and the damaged file whole beside them.
@@ -171,7 +179,7 @@ class JsonlStore:
             raise SessionInUse(
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
             )
-        work = partial(self._shelf.salvage, session_id, self._clock)
+        work = partial(self._upkeep.salvage, session_id, self._clock)
         return await in_own_thread(work, f"salvage {session_id}")
 
 

@@ -21,7 +21,7 @@ from . import names
 from .disk import NEW, READ, Disk, exists, read_whole, write_whole
 from .folder import LOG, size_of
 from .scan import scan
-from .summary import is_shown, page_of
+from .summary import Shown, page_of
 
 _INDEX = "index.cache"
 _FORMAT = b"acp-bridge/index 1"
@@ -80,11 +80,11 @@ class Listing:
         Raises:
             ValueError: the cursor is not one of ours.
         """
-        entries = self.entries()
+        entries, wanted = self.entries(), Shown(filter)
         shown = [
             (entry.updated, session_id)
             for session_id, entry in entries.items()
-            if not entry.is_unreadable and is_shown(filter, entry.cwd, entry.turns, is_open=session_id in is_open)
+            if not entry.is_unreadable and wanted.takes(entry.cwd, entry.turns, is_open=session_id in is_open)
         ]
         places, following = page_of(shown, cursor, limit)
         sessions = tuple(self._summary(session_id, entries[session_id], is_open) for _, session_id in places)

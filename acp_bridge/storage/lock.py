@@ -14,7 +14,7 @@ import orjson
 from acp_bridge.errors import SessionInUse, StoreError
 
 from . import mark
-from .disk import LOCK, Disk
+from .disk import LOCK, READ, Disk
 
 PATIENCE_S = 2.0
 """A killed holder with much memory lets go some 30 ms after its death, and a busy machine takes longer."""
@@ -56,19 +56,31 @@ def acquire(disk: Disk, path: str, session_id: str, *, patience_s: float = PATIE
 
     Raises:
         SessionInUse: somebody else keeps it.
-        StoreError: the lock file cannot be opened.
+        StoreError: the file cannot be opened or locked.
     """
     try:
         fd = disk.open(path, LOCK)
+        try:
+            _wait(disk, fd, session_id, patience_s)
+            _sign(disk, fd)
+        except BaseException:
+            disk.close(fd)
+            raise
     except OSError as exc:
-        raise StoreError(f"cannot open the lock file {path!r}: {exc}", session_id=session_id, path=path) from exc
-    try:
-        _wait(disk, fd, session_id, patience_s)
-        _sign(disk, fd)
-    except BaseException:
-        disk.close(fd)
-        raise
+        raise StoreError(f"cannot lock the file {path!r}: {exc}", session_id=session_id, path=path) from exc
     return Lock(disk, fd)
+
+
+def peek_mark(disk: Disk, path: str) -> mark.Mark | None:
+    """Return the mark without touching the lock. Read it before the log: what it calls synced is there then."""
+    try:
+        fd = disk.open(path, READ)
+    except OSError:
+        return None
+    try:
+        return Lock(disk, fd).read_mark()
+    finally:
+        disk.close(fd)
 
 
 def _wait(disk: Disk, fd: int, session_id: str, patience_s: float) -> None:

@@ -36,8 +36,8 @@ class OpenLog:
         self._disk = disk
         self._lock = lock
         self._seal = Seal(first.header.session_id, first.gen)
-        self._end = end
-        self._explained = status.st_size  # where a poisoned file ends: beyond `_end`, if a write failed half-way
+        self._end: int = end
+        self._explained: int = status.st_size  # where a poisoned file ends: beyond `_end`, if a write failed half-way
 
     @classmethod
     def unsettled(cls, disk: Disk, lock: Lock, path: str, fd: int, first: FirstLine, *, end: int) -> "OpenLog":

@@ -13,7 +13,7 @@ from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter, S
 
 from . import names
 from .record import encoded_size, follows
-from .summary import digest, is_shown, page_of, summary
+from .summary import Shown, digest, page_of, summary
 
 
 @dataclass(slots=True)
@@ -130,10 +130,11 @@ class MemoryStore:
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         await anyio.lowlevel.checkpoint()
         lines = {line.session_id: line for line in map(self._summary, self._sessions.values())}
+        wanted = Shown(filter)
         shown = [
             (line.updated, line.session_id)
             for line in lines.values()
-            if is_shown(filter, line.cwd, line.turns, is_open=line.state == "open")
+            if wanted.takes(line.cwd, line.turns, is_open=line.state == "open")
         ]
         places, following = page_of(shown, cursor, limit)
         return Page(tuple(lines[session_id] for _, session_id in places), following)

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from acp_bridge.content import JsonObject
-from acp_bridge.errors import SessionInUse, StoreError, StoreUnsupported
+from acp_bridge.errors import StoreError, StoreUnsupported
 from acp_bridge.session.codec import MalformedRecord, UnknownEvent, decode_record
-from acp_bridge.session.events import Record, SessionSalvaged, TurnEnded
+from acp_bridge.session.events import Record, TurnEnded
 from acp_bridge.session.store import Loaded
 
 from . import content, folder, lock, names
@@ -20,9 +20,7 @@ from .held import HeldLog
 from .lock import Lock
 from .log import OpenLog
 from .mark import Mark
-from .offline import Verification, verification
-from .record import body_of
-from .rewrite import file_lines, rewrite
+from .rewrite import file_lines
 from .scan import Scan, corrupt, read_bodies, scan
 
 
@@ -31,14 +29,14 @@ class Shelf:
 
     def __init__(self, disk: Disk, root: str, *, make_gen: Callable[[], str], patience_s: float) -> None:
         self.root = root
-        self._disk = disk
-        self._make_gen = make_gen
+        self.disk = disk
+        self.make_gen = make_gen
         self._patience_s = patience_s
         self._is_ready = False
 
     def check(self) -> bool:
         """Whether the root is there; raises StoreError if it may not be used."""
-        return folder.check_root(self._disk, self.root)
+        return folder.check_root(self.disk, self.root)
 
     def create(self, session_id: str, members: JsonObject, bodies: Sequence[bytes]) -> HeldLog:
         """Make a session and return it held."""
@@ -51,7 +49,7 @@ class Shelf:
 
     def hold(self, session_id: str) -> tuple[HeldLog, Loaded]:
         """Return the session, held, and what is in it."""
-        held = self._lock_of(session_id)
+        held = self.lock_of(session_id)
         try:
             return self._open(held, session_id)
         except BaseException:
@@ -60,27 +58,27 @@ class Shelf:
 
     def read(self, session_id: str, from_seq: int) -> Loaded:
         """Return what a reader sees, without the lock."""
-        self._find(session_id)
+        self.find(session_id)
         records: list[Record] = []
-        with self._log_of(session_id, READ) as (fd, path):
+        with self.log_of(session_id, READ) as (fd, path):
             found = self._scan(fd, session_id, path, None, records)
         first = next((at for at, record in enumerate(records) if record.seq >= from_seq), len(records))
         return Loaded(found.first.header, tuple(records[first:]), found.length - found.end)
 
     def discard(self, session_id: str) -> Callable[[], None] | None:
         """Take the session out of its name, durably; the result removes it for good. None if it is not there."""
-        if not (self.check() and folder.is_session(self._disk, self.root, session_id)):
+        if not (self.check() and folder.is_session(self.disk, self.root, session_id)):
             return None
         held = self._lock(session_id)
         try:
             self._prepare()
-            trash = folder.discard(self._disk, self.root, session_id)
+            trash = folder.discard(self.disk, self.root, session_id)
         except FileNotFoundError:
             held.release()
             return None
         except OSError as exc:
             held.release()
-            raise self._failed("delete", session_id, exc) from exc
+            raise self.failed("delete", session_id, exc) from exc
         except BaseException:
             held.release()
             raise
@@ -97,82 +95,33 @@ class Shelf:
             raise
         made.close()
 
-    def sweep(self, empty: Iterable[str]) -> int:
-        """Remove leftovers, and those sessions of `empty` that are still without a turn; return how many."""
-        gone = 0
-        for name in self._disk.names(self.root):
-            prefix, _, session_id = name.partition("-")
-            if f"{prefix}-" in (folder.BUILT, folder.REMOVED) and names.is_session_id(session_id):
-                gone += self._swept(session_id, partial(remove_tree, self._disk, f"{self.root}/{name}"))
-            elif names.is_session_id(name) and folder.has_no_log(self._disk, f"{self.root}/{name}"):
-                gone += self._swept(name, partial(self._remove_if_without_log, name))
-        for session_id in empty:
-            gone += self._swept(session_id, partial(self._remove_if_empty, session_id))
-        return gone
-
-    def verify(self, session_id: str) -> Verification:
-        """Check every record, without the lock."""
-        self._find(session_id)
-        with self._log_of(session_id, READ) as (fd, path):
-            return verification(session_id, path, scan(self._disk, fd, session_id, path, take=_ignore))
-
-    def salvage(self, session_id: str, clock: Callable[[], int]) -> Verification:
-        """Go round the damage of a corrupt log."""
-        held = self._lock_of(session_id)
-        try:
-            with self._log_of(session_id, APPEND) as (fd, path):
-                found = scan(self._disk, fd, session_id, path, mark=held.read_mark(), take=_ignore)
-                if found.damage is None:
-                    return verification(session_id, path, found)
-                log = OpenLog(self._disk, held, path, fd, found.first, end=found.end, durable=found.end)
-                log.explain(found.length)
-                return self._salvaged(held, log, found, clock())
-        finally:
-            held.release()
-
-    def _salvaged(self, held: Lock, log: OpenLog, found: Scan, time: int) -> Verification:
-        session_id = found.first.header.session_id
-        copy = f"cut-{found.first.gen}.jsonl"
-        event = SessionSalvaged(lost_bytes=found.length - found.end, first_lost_seq=found.records, kept_file=copy)
-        kept = read_bodies(self._disk, log.fd, found.first, found.end)
-        last = body_of(Record(found.records, time, event, synthetic=True))
-        try:
-            new = rewrite(self._disk, held, log, kept, [last], gen=self._make_gen(), copy=copy)
-            try:
-                new.settle()
-            finally:
-                self._disk.close(new.fd)
-        except OSError as exc:
-            raise self._failed("salvage", session_id, exc) from exc
-        return verification(session_id, log.path, found, kept_file=f"{self.root}/{session_id}/{copy}")
-
     def _build(
         self, held: Lock, session_id: str, members: JsonObject, bodies: Iterable[bytes], files: dict[str, bytes]
     ) -> HeldLog:
-        gen = self._make_gen()
+        gen = self.make_gen()
         lines = list(file_lines(session_id, gen, members, bodies))
         path = f"{self.root}/{session_id}/{folder.LOG}"
         try:
-            fd = folder.build(self._disk, self.root, session_id, lines, files)
+            fd = folder.build(self.disk, self.root, session_id, lines, files)
         except OSError as exc:
-            raise self._failed("make", session_id, exc) from exc
+            raise self.failed("make", session_id, exc) from exc
         first: FirstLine = parsed(lines[0][:-1], session_id, path)
         size = sum(map(len, lines))
-        log = OpenLog(self._disk, held, path, fd, first, end=size, durable=size)
+        log = OpenLog(self.disk, held, path, fd, first, end=size, durable=size)
         log.confirm_mark()
-        return HeldLog(self._disk, held, log, self._make_gen, records=len(lines) - 1, found=None)
+        return HeldLog(self.disk, held, log, self.make_gen, records=len(lines) - 1, found=None)
 
     def _open(self, held: Lock, session_id: str) -> tuple[HeldLog, Loaded]:
         records: list[Record] = []
         fd, path = self._open_log(session_id, APPEND)
         try:
             found = self._scan(fd, session_id, path, held.read_mark(), records)
-            log = OpenLog(self._disk, held, path, fd, found.first, end=found.length, durable=found.durable)
+            log = OpenLog(self.disk, held, path, fd, found.first, end=found.length, durable=found.durable)
         except BaseException:
-            self._disk.close(fd)
+            self.disk.close(fd)
             raise
         loaded = Loaded(found.first.header, tuple(records), found.length - found.end, may_not_last=found.may_not_last)
-        return HeldLog(self._disk, held, log, self._make_gen, records=found.records, found=found), loaded
+        return HeldLog(self.disk, held, log, self.make_gen, records=found.records, found=found), loaded
 
     def _scan(self, fd: int, session_id: str, path: str, mark: Mark | None, records: list[Record]) -> Scan:
         def take(envelope: JsonObject) -> None:
@@ -181,7 +130,7 @@ class Shelf:
                 records.append(record)
 
         try:
-            found = scan(self._disk, fd, session_id, path, mark=mark, take=take)
+            found = scan(self.disk, fd, session_id, path, mark=mark, take=take)
         except (UnknownEvent, MalformedRecord) as exc:
             raise StoreUnsupported(
                 f"session {session_id!r} cannot be read by this version: {exc} ({path}); upgrade acp-stdio-bridge",
@@ -189,44 +138,46 @@ class Shelf:
                 path=path,
             ) from exc
         except OSError as exc:
-            raise self._failed("read", session_id, exc) from exc
+            raise self.failed("read", session_id, exc) from exc
         if found.damage is not None:
             raise corrupt(session_id, path, found.damage)
         return found
 
     def _prefix(self, session_id: str, through: int) -> tuple[list[bytes], dict[str, bytes]]:
         """Return what the records up to seq `through` are made of, and the content files they need."""
-        self._find(session_id)
+        self.find(session_id)
         records: list[Record] = []
-        with self._log_of(session_id, READ) as (fd, path):
+        with self.log_of(session_id, READ) as (fd, path):
             found = self._scan(fd, session_id, path, None, records)
             bodies = [
-                body for seq, body in enumerate(read_bodies(self._disk, fd, found.first, found.end)) if seq <= through
+                body for seq, body in enumerate(read_bodies(self.disk, fd, found.first, found.end)) if seq <= through
             ]
         kept = [record for record in records if record.seq <= through]
         if not kept or kept[-1].seq != through or not isinstance(kept[-1].event, TurnEnded):
             raise StoreError(f"session {session_id!r} has no turn that ends at seq {through}", session_id=session_id)
-        return bodies, folder.copied_content(self._disk, f"{self.root}/{session_id}", content.needed(kept))
+        return bodies, folder.copied_content(self.disk, f"{self.root}/{session_id}", content.needed(kept))
 
-    def _find(self, session_id: str) -> None:
+    def find(self, session_id: str) -> None:
+        """Raise SessionNotFound unless there is such a session, StoreError if it is a link."""
         if not self.check():
             raise names.not_found(session_id)
         path = f"{self.root}/{session_id}"
         try:
-            if folder.is_session(self._disk, self.root, session_id):
+            if folder.is_session(self.disk, self.root, session_id):
                 return
-            self._disk.lstat(path)
+            self.disk.lstat(path)
         except FileNotFoundError as exc:
             raise names.not_found(session_id) from exc
         except OSError as exc:
-            raise self._failed("find", session_id, exc) from exc
+            raise self.failed("find", session_id, exc) from exc
         raise StoreError(f"{path!r} is no folder, or a link to one", session_id=session_id, path=path)
 
-    def _lock_of(self, session_id: str) -> Lock:
-        self._find(session_id)  # an unknown id must not leave a lock file
+    def lock_of(self, session_id: str) -> Lock:
+        """Return the lock of a session that is there."""
+        self.find(session_id)  # an unknown id must not leave a lock file
         held = self._lock(session_id)
         try:
-            self._find(session_id)
+            self.find(session_id)
         except BaseException:
             held.release()
             raise
@@ -236,78 +187,49 @@ class Shelf:
         try:
             self._prepare()
         except OSError as exc:
-            raise self._failed("make", session_id, exc) from exc
+            raise self.failed("make", session_id, exc) from exc
         return self._lock(session_id)
 
     def _lock(self, session_id: str) -> Lock:
-        return lock.acquire(self._disk, f"{self.root}/{session_id}.lock", session_id, patience_s=self._patience_s)
+        return lock.acquire(self.disk, self.lock_path(session_id), session_id, patience_s=self._patience_s)
+
+    def lock_path(self, session_id: str) -> str:
+        """Return where the session's lock file is."""
+        return f"{self.root}/{session_id}.lock"
 
     def _prepare(self) -> None:
         """Make the root, durably, once a process."""
         if not self._is_ready:
-            folder.make_root(self._disk, self.root)
+            folder.make_root(self.disk, self.root)
             self._is_ready = True
         self.check()
 
     @contextmanager
-    def _log_of(self, session_id: str, flags: int) -> Generator[tuple[int, str]]:
+    def log_of(self, session_id: str, flags: int) -> Generator[tuple[int, str]]:
+        """Open the session's log for the time of the context; give its descriptor and path."""
         fd, path = self._open_log(session_id, flags)
         try:
             yield fd, path
         finally:
-            self._disk.close(fd)
+            self.disk.close(fd)
 
     def _open_log(self, session_id: str, flags: int) -> tuple[int, str]:
         path = f"{self.root}/{session_id}/{folder.LOG}"
         try:
-            return self._disk.open(path, flags), path
+            return self.disk.open(path, flags), path
         except FileNotFoundError as exc:
             raise names.not_found(session_id) from exc  # it was deleted meanwhile, or its making was undone by halves
         except OSError as exc:
-            raise self._failed("open", session_id, exc) from exc
-
-    def _swept(self, session_id: str, remove: Callable[[], object]) -> int:
-        """Call `remove` under the session's lock, if it is free; what fails is left for the next time."""
-        try:
-            held = lock.acquire(self._disk, f"{self.root}/{session_id}.lock", session_id, patience_s=0)
-        except (SessionInUse, StoreError):
-            return 0
-        try:
-            return 0 if remove() is False else 1
-        except (OSError, StoreError):
-            return 0
-        finally:
-            held.release()
-
-    def _remove_if_empty(self, session_id: str) -> bool:
-        """Remove a session unless it got a turn since it was listed; called under its lock."""
-        seen: list[JsonObject] = []
-        with self._log_of(session_id, READ) as (fd, path):
-            found = scan(self._disk, fd, session_id, path, take=seen.append)
-        if found.damage or any(record["type"] == "turn/start" for record in seen):
-            return False
-        remove_tree(self._disk, folder.discard(self._disk, self.root, session_id))
-        return True
-
-    def _remove_if_without_log(self, session_id: str) -> bool:
-        """Remove what an undone making left under the session's name; called under its lock."""
-        path = f"{self.root}/{session_id}"
-        if not folder.has_no_log(self._disk, path):
-            return False
-        remove_tree(self._disk, path)
-        return True
+            raise self.failed("open", session_id, exc) from exc
 
     def _remove(self, trash: str, held: Lock) -> None:
         try:
             with suppress(OSError):  # the next sweep finds it
-                remove_tree(self._disk, trash)
+                remove_tree(self.disk, trash)
         finally:
             held.release()
 
-    def _failed(self, verb: str, session_id: str, exc: OSError) -> StoreError:
+    def failed(self, verb: str, session_id: str, exc: OSError) -> StoreError:
+        """Return the error that says what could not be done to which session."""
         path = f"{self.root}/{session_id}"
         return StoreError(f"cannot {verb} session {session_id!r} in {path}: {exc}", session_id=session_id, path=path)
-
-
-def _ignore(record: JsonObject) -> None:
-    """Take a record for no more than its checksum."""

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from acp_bridge.session.events import Header, Record, SessionTitled, TurnEnded, TurnStarted
@@ -61,21 +60,32 @@ def summary(header: Header, found: Digest, *, state: SessionState, size: int) ->
     )
 
 
-@cache
-def folder_key(cwd: str) -> str:
-    """Return what two spellings of one folder have in common."""
-    return os.path.normcase(os.path.realpath(cwd))
-
-
 Place = tuple[int, str]
 """Where a session stands in a listing: its last change and its id."""
 
 
-def is_shown(filter: SessionFilter, cwd: str, turns: int, *, is_open: bool) -> bool:
-    """Whether a listing under `filter` shows a session."""
-    if not (turns or is_open or filter.with_empty):
-        return False
-    return filter.cwd is None or cwd == filter.cwd or folder_key(cwd) == folder_key(filter.cwd)
+class Shown:
+    """Which sessions a listing under `filter` shows. Lives as long as one listing: links may change."""
+
+    def __init__(self, filter: SessionFilter) -> None:
+        self._filter = filter
+        self._same: dict[str, bool] = {}
+        self._wanted = "" if filter.cwd is None else _resolved(filter.cwd)
+
+    def takes(self, cwd: str, turns: int, *, is_open: bool) -> bool:
+        """Whether a session is shown: one without a turn only while it is open, or if asked for."""
+        if not (turns or is_open or self._filter.with_empty):
+            return False
+        if self._filter.cwd is None:
+            return True
+        if cwd not in self._same:
+            self._same[cwd] = _resolved(cwd) == self._wanted
+        return self._same[cwd]
+
+
+def _resolved(cwd: str) -> str:
+    """Return what all spellings of one folder have in common."""
+    return os.path.normcase(os.path.realpath(cwd))
 
 
 def page_of(places: Iterable[Place], cursor: str | None, limit: int) -> tuple[list[Place], str | None]:

@@ -170,7 +170,7 @@ async def held(store: Store, session_id: str) -> AsyncGenerator[HeldSession]:
 
 async def made(store: Store, session_id: str = "s1", events: Sequence[Event] = A_TURN, **members: object) -> None:
     """Make a session of `events` and let it go."""
-    start = replace(header(session_id), **members)  # pyright: ignore[reportArgumentType]
+    start = replace(header(session_id), **members)
     await (await store.create(start, records(events, time=start.created))).close()
 
 

@@ -9,6 +9,7 @@ from crash.run import OPENED, Run, delta
 
 from acp_bridge.errors import StoreCorrupt
 from acp_bridge.session import SessionSalvaged, TurnEnded, TurnStarted
+from acp_bridge.storage.upkeep import Upkeep
 
 PATH = f"{ROOT}/s1/log.jsonl"
 KEPT = 4
@@ -47,7 +48,7 @@ def salvage_moments() -> Iterator[tuple[Moment, bytes]]:
 
         disk.fault = die
         try:
-            shelf_on(disk).salvage("s1", lambda: 5)
+            Upkeep(shelf_on(disk)).salvage("s1", lambda: 5)
         except Killed:
             died = True
         yield Moment(disk.copy(), Ledger()), damaged

@@ -41,7 +41,7 @@ class Here(OsDisk):
 
 def _gens(shelf: Shelf) -> None:
     numbers = count(1)
-    shelf._make_gen = lambda: f"{next(numbers):016x}"
+    shelf.make_gen = lambda: f"{next(numbers):016x}"
 
 
 def test_the_recorded_disk_ends_up_as_the_real_one(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The listing's cache, damaged sessions, sweeping, verifying and salvaging."""
 
+import os
 from pathlib import Path
 
 import orjson
@@ -85,8 +86,9 @@ async def test_leftovers_and_sessions_empty_for_a_week_are_swept_and_nothing_els
     assert await store.sweep() == 1
     await session.close()
     assert await store.sweep() == 1
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["full"]
-    assert {path.name for path in tmp_path.glob("*.lock")} >= {"empty.lock", "full.lock", "held.lock"}
+    names = set(os.listdir(tmp_path))
+    assert names >= {"full", "empty.lock", "full.lock", "held.lock"}
+    assert not names & {"empty", "held", "tmp-a", "trash-b", "c"}
 
 
 async def test_a_session_that_is_being_made_is_not_swept(tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ async def test_an_explicit_salvage_keeps_what_is_before_the_damage_and_the_damag
     store = JsonlStore(tmp_path, clock=lambda: 77)
     told = await store.salvage_corrupt("s1")
     assert told.damage is not None
-    assert Path(told.kept_file).read_bytes() == damaged
+    assert b"".join(lines(Path(told.kept_file))) == damaged
     kept = (await loaded(tmp_path)).records
     lost = len(damaged) - told.damage.offset
     last = SessionSalvaged(lost_bytes=lost, first_lost_seq=2, kept_file=Path(told.kept_file).name)

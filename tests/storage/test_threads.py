@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import anyio
 import pytest
@@ -33,7 +34,7 @@ class StuckDisk(OsDisk):
         self.free.wait()
         super().sync(fd)
 
-    def __enter__(self) -> "StuckDisk":
+    def __enter__(self) -> Self:
         self.free.clear()
         return self
 
@@ -48,7 +49,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def until(claim: Callable[[], bool]) -> None:
     with anyio.fail_after(5):
-        while not claim():
+        while not claim():  # noqa: ASYNC110  a thread's doing, of which no event tells
             await anyio.sleep(0.005)
 
 
