@@ -14,14 +14,13 @@ the program is not to have: Python sets LC_CTYPE for itself where no locale is s
 
 # ruff: noqa: SIM105, S605, S606, S607 - contextlib takes 4 ms to import; and starting programs is all that this is for
 
-import _ctypes  # `ctypes` itself takes 3 ms to import
 import fcntl
 import os
 import select
 import sys
 import time
 
-_signal = __import__("_signal")  # likewise: `signal` takes 5 ms; and it has no type stub
+_signal = __import__("_signal")  # `signal` takes 5 ms; and this has no type stub
 
 GRACE_S = 0.4
 """Between TERM and KILL."""
@@ -36,13 +35,13 @@ PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 class Guard:
     """One program and whatever it started."""
 
-    def __init__(self, control: int, drain: int) -> None:
+    def __init__(self, control: int, drain: int, groups: set[int] | None) -> None:
         self.control = control
         self.drain = drain
         self.poll = select.poll()
         self.child = 0
         self.code: int | None = None
-        self.groups: set[int] = set()
+        self.groups = groups
         self.alone = False
 
     def run(self, argv: list[str]) -> None:
@@ -51,7 +50,8 @@ class Guard:
         if self.poll.poll(0):
             return  # the agent is gone already, and nobody would hear of what this would do
         self.child = self.spawned(argv)
-        self.groups.add(self.child)
+        if self.groups is not None:
+            self.groups.add(self.child)
         detach()
         told_at = 0.0
         while True:
@@ -59,7 +59,7 @@ class Guard:
             if self.alone and told_at < 0:
                 return
             timeout = 1000 if told_at <= 0 else max(1, (told_at - time.monotonic()) * 1000)
-            events = dict(self.poll.poll(None if LINUX and told_at <= 0 else timeout))
+            events = dict(self.poll.poll(None if self.groups is None and told_at <= 0 else timeout))
             if self.control in events and not self.obey():
                 self.end_all(wake)
                 return
@@ -93,7 +93,7 @@ class Guard:
         os.set_blocking(wake, False)
         os.set_blocking(waker, False)
         _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, woken)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)  # pyright: ignore[reportUnknownLambdaType]
         self.poll.register(wake, select.POLLIN)
         self.poll.register(self.control, select.POLLIN)
         return wake
@@ -140,7 +140,7 @@ class Guard:
                     code = os.waitstatus_to_exitcode(status)
                     self.code = code if code >= 0 else 128 - code
         except ChildProcessError:
-            self.alone = LINUX or not descendants(self.groups)
+            self.alone = self.groups is None or not descendants(self.groups)
 
     def end_all(self, wake: int) -> None:
         """TERM, a short grace, then KILL until none is left. What forks meanwhile is stopped first."""
@@ -163,10 +163,6 @@ class Guard:
             pause = min(pause * 2, 200)  # what the kernel holds goes when it goes
 
 
-def woken(number: int, frame: object) -> None:
-    """Take a signal that matters only as a byte in the wake-up pipe."""
-
-
 def detach() -> None:
     """Let go of the program's pipes and folder: they must not stay open on our account."""
     null = os.open(os.devnull, os.O_RDWR)
@@ -180,10 +176,8 @@ def empty(fd: int) -> bool:
     """Read and forget what there is; whether there may be more to come."""
     try:
         return bool(os.read(fd, 65536))
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as exc:
+        return isinstance(exc, BlockingIOError)
 
 
 def send(pid: int, number: int) -> None:
@@ -193,7 +187,7 @@ def send(pid: int, number: int) -> None:
         pass  # gone, or not ours to end
 
 
-def freeze(groups: set[int]) -> None:
+def freeze(groups: set[int] | None) -> None:
     """Stop all descendants, until a look finds no new one: then none can fork away from the KILL."""
     stopped: set[int] = set()
     for _ in range(50):
@@ -205,8 +199,8 @@ def freeze(groups: set[int]) -> None:
         stopped |= fresh
 
 
-def descendants(groups: set[int]) -> set[int]:
-    """Return the living descendants of this process; where orphans are not handed to it, also its groups' members."""
+def descendants(groups: set[int] | None) -> set[int]:
+    """Return the living descendants of this process; with `groups`, also those members of their process groups."""
     table = processes()
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in table.items():
@@ -217,7 +211,7 @@ def descendants(groups: set[int]) -> set[int]:
         for pid in children.get(ahead.pop(), ()):
             found.add(pid)
             ahead.append(pid)
-    if not LINUX:
+    if groups is not None:
         groups.update(table[pid][1] for pid in found)
         found.update(pid for pid, (_, group, _) in table.items() if group in groups)
         found.discard(os.getpid())
@@ -253,15 +247,21 @@ def listed() -> dict[int, tuple[int, int, str]]:
     return {int(row[0]): (int(row[1]), int(row[2]), row[3][0]) for row in facts if row[0] != own[0]}
 
 
-def prepare() -> None:
-    """Become deaf to signals meant for others, the reaper of all descendants, and unable to gain privileges."""
+def prepare() -> set[int] | None:
+    """Become deaf to signals, unable to gain privileges, and reaper of all orphans; if not, return a set for their groups."""
     for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGTSTP, _signal.SIGPIPE):
         _signal.signal(number, _signal.SIG_IGN)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
-    if LINUX:
+    if not LINUX:
+        return set()
+    try:
+        import _ctypes  # some Pythons are built without; `ctypes` itself takes 3 ms
+
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]
-        for option in (PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS):
-            _ctypes.call_function(prctl, (option, 1, 0, 0, 0))
+    except ImportError:
+        return set()
+    _ctypes.call_function(prctl, (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    return set() if _ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) else None
 
 
 def lock(path: str) -> bool:
@@ -284,9 +284,8 @@ def main() -> None:
     for fd in (control, drain):
         if fd >= 0:
             os.set_inheritable(fd, False)
-    guard = Guard(control, drain)
+    guard = Guard(control, drain, prepare())
     try:
-        prepare()
         if running and not lock(running):
             guard.say("failed its lock is held by another process")
             return

@@ -131,11 +131,13 @@ def allowed(env: Mapping[str, str], extra_names: Iterable[str] = ()) -> dict[str
 
 
 async def earlier_commands_ended(path: Path, wait_s: float = 2.0) -> bool:
-    """Whether no guard holds `path` any more, waiting a moment for those that are just ending their commands."""
+    """Whether surely no guard holds `path` any more, waiting a moment for those that are just ending their commands."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return True
+    except OSError:
+        return False  # it cannot be known
     try:
         with anyio.move_on_after(wait_s):
             while not _taken(fd):  # noqa: ASYNC110 - no event comes from a lock

@@ -293,12 +293,16 @@ async def test_a_guard_that_is_stopped_does_not_hold_the_session(
     assert marked.all_gone_within(1)
 
 
+@pytest.mark.parametrize(
+    ("there", "instead"), [('sys.platform.startswith("linux")', "False"), ("import _ctypes ", "import _no_ctypes ")]
+)
 async def test_without_a_reaper_a_tree_is_found_by_its_process_group(
-    commands: GuardedCommands, marked: Marked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    commands: GuardedCommands, marked: Marked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, instead: str
 ) -> None:
-    """What macOS has: no `/proc`, no subreaper."""
+    """What macOS has: no `/proc`, no subreaper. And a Python that cannot ask for one."""
     script = Path(child.__file__).with_name("_guardian.py").read_text()
-    (tmp_path / "guardian.py").write_text(script.replace('sys.platform.startswith("linux")', "False"))
+    assert there in script
+    (tmp_path / "guardian.py").write_text(script.replace(there, instead))
     monkeypatch.setattr(child, "_GUARDIAN", str(tmp_path / "guardian.py"))
     assert await run(commands, "echo x; exit 3", tmp_path) == Ended(code=3, output="x\n")
     assert (await run(commands, "(sleep 1000 &); sleep 1000 & true", tmp_path)).left_running == 2
