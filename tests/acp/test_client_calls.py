@@ -1,6 +1,6 @@
 """What the agent asks of the client."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,179 @@ from harness.script import use, written
 Start = Callable[..., Client]
 
 
-@pytest.mark.parametrize(
-    "capabilities",
-    [{}, {"fs": {"readTextFile": True, "writeTextFile": False}, "terminal": False, "elicitation": {}}],
+CLIENT_METHODS = ("fs/read_text_file", "fs/write_text_file", "elicitation/create", "terminal/create")
+
+
+def requests(agent: Client, method: str, session: str) -> list[dict[str, Any]]:
+    """Return the params of the agent's requests for a method in a session so far."""
+    asked = [m["params"] for m in agent.received if m.get("method") == method and "id" in m]
+    return [params for params in asked if params["sessionId"] == session]
+
+
+ASKING = (
+    use("ask_user", question="Which colour?", options=["red", "blue"], when="ask with options"),
+    use("ask_user", question="Which colour?", when="ask openly"),
+    use("write_file", path="made.txt", content="made\n", when="make a file"),
+    use("edit_file", path="kept.txt", old_text="unsaved", new_text="edited", when="edit what is unsaved"),
+    use("edit_file", path="kept.txt", old_text="old", new_text="new", when="edit what is saved"),
+    use("read_file", path="kept.txt", when="look at it"),
 )
-def test_only_what_the_client_offered_is_asked_of_it(start: Start, tmp_path: Path, capabilities: dict[str, Any]) -> None:
-    """§9.80 M, §9.81 M: no fs, terminal or elicitation call to a client that has none; never a write to a reader."""
+
+
+Asking = Callable[[dict[str, Any]], tuple[Client, str]]
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, Client]]:
+    """The module's agents, by what their client can do."""
+    agents: dict[str, Client] = {}
+    yield agents
+    for agent in agents.values():
+        agent.__exit__(None, None, None)
+
+
+@pytest.fixture
+def asking(clients: dict[str, Client], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Asking:
+    """Returns an agent whose client has given capabilities, and a session of the test's own that holds `kept.txt`."""
+
+    def made(capabilities: dict[str, Any]) -> tuple[Client, str]:
+        key = repr(capabilities)
+        if key not in clients:
+            folder = tmp_path_factory.mktemp("asking")
+            clients[key] = Client(folder / "home", written(folder / "s.json", *ASKING))
+            clients[key].initialize(capabilities)
+        agent = clients[key]
+        agent.permit, agent.answers = choosing("allow_once"), {}
+        (tmp_path / "kept.txt").write_text("old\n")
+        return agent, agent.new_session(tmp_path)
+
+    return made
+
+
+def test_of_a_client_that_can_nothing_nothing_special_is_asked(asking: Asking, tmp_path: Path) -> None:
+    """§9.80 M: with clientCapabilities {}: no fs, terminal or elicitation call."""
+    agent, session = asking({})
+    for text in ("ask with options", "ask openly", "make a file", "edit what is saved", "look at it"):
+        agent.prompted(session, text)
+    assert not [method for method in CLIENT_METHODS if requests(agent, method, session)]
+    assert (tmp_path / "made.txt").read_text() == "made\n"
+    assert (tmp_path / "kept.txt").read_text() == "new\n"
+
+
+def test_what_the_editor_has_not_saved_is_read_through_it_and_written_to_the_disk(
+    asking: Asking, tmp_path: Path
+) -> None:
+    """§9.81 M: read-only fs flag: never fs/write_text_file."""
+    agent, session = asking({"fs": {"readTextFile": True}})
+    agent.answers["fs/read_text_file"] = lambda params: {"result": {"content": "unsaved\n"}}
+    agent.prompted(session, "edit what is unsaved")
+    assert requests(agent, "fs/write_text_file", session) == []
+    assert {p["path"] for p in requests(agent, "fs/read_text_file", session)} == {str(tmp_path / "kept.txt")}
+    assert (tmp_path / "kept.txt").read_text() == "edited\n"
+
+
+@pytest.mark.parametrize("nothing", [{}, None])
+def test_an_editor_that_writes_is_given_the_text(asking: Asking, tmp_path: Path, nothing: object) -> None:
+    """§9.81 M: with both flags, files are read and written through the client; {} and null are both an answer."""
+    agent, session = asking({"fs": {"readTextFile": True, "writeTextFile": True}})
+    agent.answers["fs/read_text_file"] = lambda params: {"result": {"content": "unsaved\n"}}
+    agent.answers["fs/write_text_file"] = lambda params: {"result": nothing}
+    agent.prompted(session, "edit what is unsaved")
+    [write] = requests(agent, "fs/write_text_file", session)
+    assert (write["path"], write["content"]) == (str(tmp_path / "kept.txt"), "edited\n")
+    assert (tmp_path / "kept.txt").read_text() == "old\n"
+    assert agent.update("tool_call_update", session=session, status="completed")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -32002, "message": "no such file"}},
+        {"error": {"code": -32603, "message": "the editor failed"}},
+        {"result": {"text": "misnamed"}},
+        {"result": None},
+    ],
+)
+def test_an_editor_that_cannot_read_fails_the_call_and_not_the_turn(
+    asking: Asking, tmp_path: Path, answer: dict[str, Any]
+) -> None:
+    """§9.81 M: the client's failure is the tool's, told to the model; nothing is written."""
+    agent, session = asking({"fs": {"readTextFile": True, "writeTextFile": True}})
+    agent.answers["fs/read_text_file"] = lambda params: answer
+    assert agent.prompted(session, "edit what is saved") == "end_turn"
+    assert requests(agent, "fs/write_text_file", session) == []
+    [result] = log.events(agent.home, session, "tool/result")
+    assert result["data"]["code"] == "FAILED"
+
+
+def test_a_write_that_the_editor_never_answers_is_aborted_and_not_failed(asking: Asking) -> None:
+    """§9.78 S: cancelled without a reply it may have been done in part: ABORTED, and the request is taken back."""
+    agent, session = asking({"fs": {"readTextFile": True, "writeTextFile": True}})
+    agent.answers["fs/read_text_file"] = lambda params: {"result": {"content": "unsaved\n"}}
+    prompt = agent.prompt(session, "edit what is unsaved")
+    write = agent.asked("fs/write_text_file", session=session)
+    agent.cancel(session)
+    assert agent.result(prompt) == {"stopReason": "cancelled"}
+    [result] = log.events(agent.home, session, "tool/result")
+    assert result["data"]["code"] == "ABORTED"
+    agent.wait_for(lambda m: m.get("method") == "$/cancel_request" and m["params"] == {"requestId": write["id"]})
+
+
+def test_a_write_that_the_end_of_the_input_leaves_open_is_aborted_and_not_failed(start: Start, tmp_path: Path) -> None:
+    """§9.90 S: whoever hangs up has refused nothing: what was asked of the editor may have been done."""
     (tmp_path / "kept.txt").write_text("old\n")
-    agent = start(permit=choosing("allow_once"))
-    agent.initialize(capabilities)
+    agent = start(script=written(tmp_path / "s.json", *ASKING), permit=choosing("allow_once"))
+    agent.initialize({"fs": {"readTextFile": True, "writeTextFile": True}})
+    agent.answers["fs/read_text_file"] = lambda params: {"result": {"content": "unsaved\n"}}
     session = agent.new_session(tmp_path)
-    prompt = agent.prompt(session, "do three things")
-    offered = {"session/request_permission"} | ({"fs/read_text_file"} if capabilities else set())
-    agent.wait_for(lambda m: m.get("id") == prompt and "method" not in m)
-    assert {message["method"] for message in agent.received if "method" in message and "id" in message} <= offered
+    prompt = agent.prompt(session, "edit what is unsaved")
+    agent.asked("fs/write_text_file")
+    agent.close_stdin()
+    assert agent.result(prompt) == {"stopReason": "cancelled"}
+    assert agent.wait() == 0
+    [result] = log.events(agent.home, session, "tool/result")
+    assert result["data"]["code"] == "ABORTED"
+
+
+def test_a_choice_is_offered_as_buttons_where_there_is_no_form(asking: Asking) -> None:
+    """§9.84 C: elicitation only in an advertised mode; without one, options become a question of the baseline."""
+    agent, session = asking({"elicitation": {"url": {}}})
+    agent.permit = lambda params: {"result": {"outcome": {"outcome": "selected", "optionId": _named(params, "blue")}}}
+    assert agent.prompted(session, "ask with options") == "end_turn"
+    assert requests(agent, "elicitation/create", session) == []
+    [result] = log.events(agent.home, session, "tool/result")
+    assert "blue" in result["data"]["content"][0]["text"]
+
+
+def _named(params: dict[str, Any], name: str) -> str:
+    return next(option["optionId"] for option in params["options"] if option["name"] == name)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"result": {"action": "accept", "content": {"answer": "blue"}}}, "blue"),
+        ({"result": {"action": "accept", "content": {"answer": "green"}}}, ""),
+        ({"result": {"action": "accept"}}, ""),
+        ({"result": {"action": "decline"}}, ""),
+        ({"result": {"action": "cancel"}}, ""),
+        ({"result": {"action": "perhaps"}}, ""),
+        ({"error": {"code": -32602, "message": "no forms"}}, ""),
+    ],
+)
+def test_a_form_is_filled_in_or_not_and_the_turn_goes_on(
+    asking: Asking, answer: dict[str, Any], told: str
+) -> None:
+    """§9.84 C: decline, cancel and error handled; what is accepted is checked again."""
+    agent, session = asking({"elicitation": {"form": {}}})
+    agent.answers["elicitation/create"] = lambda params: answer
+    assert agent.prompted(session, "ask with options") == "end_turn"
+    [form] = requests(agent, "elicitation/create", session)
+    assert form["mode"] == "form"
+    assert form["requestedSchema"]["properties"]["answer"]["enum"] == ["red", "blue"]
+    [result] = log.events(agent.home, session, "tool/result")
+    assert ("The user answered" in result["data"]["content"][0]["text"]) == bool(told)
+    assert told in result["data"]["content"][0]["text"]
 
 
 def test_a_question_shows_what_will_be_done(agent: Client, session: str, tmp_path: Path) -> None:

@@ -166,6 +166,22 @@ def test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own
     assert list(texts) == [event["data"]["id"] for event in stored]
 
 
+def test_a_plan_is_shown_whole_each_time(start: Start, tmp_path: Path) -> None:
+    """§9.63 M: plan updates hold the full list; it is there again, as it was last, after a load."""
+    first = [{"content": "Look", "status": "in_progress"}, {"content": "Change", "status": "pending", "priority": "high"}]
+    second = [{**first[0], "status": "completed"}, {**first[1], "status": "in_progress"}]
+    script = written(tmp_path / "s.json", use("update_plan", entries=first), use("update_plan", entries=second))
+    agent = start(script=script)
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    turn(agent, session, "x")
+    plans = [update["entries"] for update in agent.updates(session, kind="plan")]
+    assert plans == [[{"priority": "medium", **entry} for entry in entries] for entries in (first, second)]
+    mark = agent.mark
+    agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
+    assert [update["entries"] for update in agent.updates(session, since=mark, kind="plan")] == plans[1:]
+
+
 def test_paths_are_absolute_and_a_new_file_has_no_old_text(agent: Client, session: str, tmp_path: Path) -> None:
     """§9.64 M: paths in locations and diffs absolute; lines ≥ 1; new file has oldText null or absent."""
     agent.permit = choosing("allow_once")

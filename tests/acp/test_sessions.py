@@ -78,7 +78,7 @@ def test_nothing_about_a_new_session_comes_before_its_id(agent: Client, tmp_path
     mark = agent.mark
     session = agent.new_session(tmp_path)
     commands = agent.update("available_commands_update", session=session, since=mark)
-    assert [command["name"] for command in commands["availableCommands"]] == ["continue"]
+    assert "continue" in [command["name"] for command in commands["availableCommands"]]
     about = [m for m in agent.received[mark:] if session in str(m)]
     assert about[0].get("result", {}).get("sessionId") == session
 

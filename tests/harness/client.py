@@ -24,6 +24,7 @@ from . import schema
 Json: TypeAlias = dict[str, Any]
 Match: TypeAlias = Callable[[Json], bool]
 Permit: TypeAlias = Callable[[Json], Json | None]
+"""From a request's params to `{"result": …}` or `{"error": …}`, or None for no answer."""
 
 TIMEOUT_S = 10.0
 """How long a wait may take; it is a failure, not a pace."""
@@ -59,7 +60,7 @@ class Client:
 
     Everything received is kept, in order, in `received`; waits look from a place in it on (`mark`), so that what came
     early is not missed. `permit` is asked for each permission question, in the reader's thread; what it returns is
-    sent as the result, None leaves the question open.
+    sent as the answer, None leaves the question open. `answers` does the same for other methods.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Client:
     ) -> None:
         self.home = home / "bridge"
         self.permit: Permit | None = permit
+        self.answers: dict[str, Permit] = {}
         self.received: list[Json] = []
         self.sent: list[Json] = []
         self.faults: list[str] = []
@@ -362,10 +364,14 @@ class Client:
             self.faults += [f"{fault} in {line[:500]!r}" for fault in found]
             self.received.append(message)
             self._news.notify_all()
-        if message.get("method") == "session/request_permission" and self.permit is not None:
-            answer = self.permit(message["params"])
-            if answer is not None:
-                self.send({"id": message["id"], **answer})
+        if "method" in message and "id" in message:
+            self._answer(message)
+
+    def _answer(self, request: Json) -> None:
+        asked = self.permit if request["method"] == "session/request_permission" else self.answers.get(request["method"])
+        answer = asked(request["params"]) if asked is not None else None
+        if answer is not None:
+            self.send({"id": request["id"], **answer})
 
     def _read_stderr(self) -> None:
         assert self.process.stderr is not None
