@@ -248,7 +248,7 @@ def listed() -> dict[int, tuple[int, int, str]]:
 
 
 def prepare() -> set[int] | None:
-    """Become deaf to signals, unable to gain privileges, and reaper of orphans; if not, return a set for their groups."""
+    """Become deaf to signals, unable to gain privileges, reaper of orphans; if not, return a set for their groups."""
     for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGTSTP, _signal.SIGPIPE):
         _signal.signal(number, _signal.SIG_IGN)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
