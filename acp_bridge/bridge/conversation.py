@@ -7,6 +7,7 @@ final tool status only once its result is on disk. Knows neither how a turn runs
 import logging
 from collections import deque
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from acp_bridge.acp import ClientCapabilities, Method, outbound
@@ -36,6 +37,7 @@ class Conversation:
         self._lines = outbound.ChunkLines(self._session_id)
         self._withheld: deque[Record] = deque()  # results whose status waits for the disk
         self._meanwhile: list[Json] | None = None  # what happens while a replay is being sent
+        self._replaying = anyio.Lock()
         self._undo = journal.observe(self)
 
     def close(self) -> None:
@@ -150,6 +152,10 @@ class Conversation:
 
     async def replay(self) -> None:
         """Send the whole session from its beginning; what happens meanwhile follows behind it."""
+        async with self._replaying:  # a client may load twice in one write
+            await self._replay()
+
+    async def _replay(self) -> None:
         seq = self._journal.last_seq  # seals streamed text, so that all that was shown is in the records
         records = [record for record in self._journal.log.records if record.seq <= seq]
         self._meanwhile = []

@@ -3,9 +3,11 @@
 Owns their life here: started, greeted, put away, and brought to quiet together. Knows neither params nor answers.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import anyio
 from anyio.abc import TaskGroup
 
 from acp_bridge.acp import ClientCapabilities, outbound
@@ -51,6 +53,7 @@ class OpenSessions:
         self._tasks = tasks
         self._entries: dict[str, Opened] = {}
         self._closing: set[str] = set()
+        self._turnstiles: dict[str, anyio.Lock] = {}
         self._agents = Agents(tasks)
 
     def __iter__(self) -> Iterator[Opened]:
@@ -91,18 +94,30 @@ class OpenSessions:
         Raises:
             StoreError: as the store says.
         """
-        if (entry := self.find(session_id)) is not None:
-            return entry, Recovery()
-        journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
-        entry = await self._started(journal, place, taken=True)
+        async with self._alone(session_id):
+            if (entry := self.find(session_id)) is not None:
+                return entry, Recovery()
+            journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
+            entry = await self._started(journal, place, taken=True)
+            try:
+                await self._assembly.policy.open(journal)
+            except BarrierFailed as exc:
+                self.tell(entry, "warning", "This session cannot be saved now", f"What is shown may not last: {exc}")
+            if warning := journal.held.warning:
+                self.tell(entry, "warning", "Where this session lies", warning)
+            self._tasks.start_soon(self._greet, entry, servers)
+            return entry, recovery
+
+    @asynccontextmanager
+    async def _alone(self, session_id: str) -> AsyncGenerator[None]:
+        """Open or close a session alone: a client may ask twice in one write, and what comes second waits."""
+        turnstile = self._turnstiles.setdefault(session_id, anyio.Lock())
         try:
-            await self._assembly.policy.open(journal)
-        except BarrierFailed as exc:
-            self.tell(entry, "warning", "This session cannot be saved now", f"What is shown may not last: {exc}")
-        if warning := journal.held.warning:
-            self.tell(entry, "warning", "Where this session lies", warning)
-        self._tasks.start_soon(self._greet, entry, servers)
-        return entry, recovery
+            async with turnstile:
+                yield
+        finally:
+            if not turnstile.locked():
+                self._turnstiles.pop(session_id, None)
 
     async def _started(self, journal: Journal, place: Place, *, taken: bool) -> Opened:
         files = ClientFiles(self._peer, self._client, journal.session_id, self._assembly.files)
@@ -152,22 +167,20 @@ class OpenSessions:
         Raises:
             StoreError: something could not be saved, or is being written still.
         """
-        entry = self._entries.get(session_id)
-        if entry is None:
-            return
-        if session_id in self._closing:
-            await entry.agent.quiet()
-            return
-        self._closing.add(session_id)
-        try:
-            entry.agent.stop("client")
-            await entry.agent.quiet()
-            await entry.commands.aclose()
-            entry.conversation.close()
-            await self._sessions.close(session_id)
-        finally:
-            self._closing.discard(session_id)
-            self._entries.pop(session_id, None)
+        async with self._alone(session_id):
+            entry = self._entries.get(session_id)
+            if entry is None:
+                return
+            self._closing.add(session_id)
+            try:
+                entry.agent.stop("client")
+                await entry.agent.quiet()
+                await entry.commands.aclose()
+                entry.conversation.close()
+                await self._sessions.close(session_id)
+            finally:
+                self._closing.discard(session_id)
+                self._entries.pop(session_id, None)
 
     async def quiet(self, deadline: Deadline, share: float) -> None:
         """Stop every agent at once, then wait until each has closed its turn and every request is answered.

@@ -180,3 +180,37 @@ def test_a_session_goes_on_where_it_was_cut_without_a_new_message(start: Start, 
     assert [m["data"]["content"][0]["text"] for m in messages] == ["x"]
     assert second.refused("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "/continue"}]})
     eventually(lambda: log.kinds(second.home, session)[-1] == "turn/end", "the end of the turn")
+
+
+def test_closing_and_loading_in_one_write_close_and_load(start: Start, tmp_path: Path) -> None:
+    """§9.52 C: close, close, load in one write: each waits for the one before it, and the session goes on."""
+    agent = start(written(tmp_path / "s.json", say("Hello.")))
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    agent.prompted(session, "x")
+    params = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+    requests = [agent.made("session/close", {"sessionId": session}) for _ in range(2)]
+    requests += [agent.made("session/load", params)]
+    agent.send(*requests)
+    for request in requests:
+        agent.result(request["id"])
+    assert agent.prompted(session, "y") == "end_turn"
+
+
+def test_a_session_loaded_in_the_middle_of_its_turn_is_shown_and_goes_on_live(start: Start, tmp_path: Path) -> None:
+    """durable §5: loading a session that is open here replays from memory, also during a turn, and goes on live."""
+    deltas = [{"text": "The first half, "}, {"wait_for": "go"}, {"text": "and the second."}]
+    agent = start(written(tmp_path / "s.json", {"deltas": deltas}))
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    prompt = agent.prompt(session, "x")
+    agent.update("agent_message_chunk", session=session)
+    mark = agent.mark
+    agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
+    (tmp_path / "go").touch()
+    assert agent.result(prompt) == {"stopReason": "end_turn"}
+    shown = agent.updates(session, since=mark)
+    assert [u["content"]["text"] for u in shown if u["sessionUpdate"] == "user_message_chunk"] == ["x"]
+    chunks = [u for u in shown if u["sessionUpdate"] == "agent_message_chunk"]
+    assert "".join(chunk["content"]["text"] for chunk in chunks) == "The first half, and the second."
+    assert len({chunk["messageId"] for chunk in chunks}) == 1
