@@ -1,0 +1,111 @@
+"""`acp-bridge sessions repair`: close what a crash left open, as a load would; with `--salvage`, go round damage."""
+
+from collections.abc import Sequence
+
+import anyio
+
+from acp_bridge import __version__
+from acp_bridge.cli.parser import CommandParser
+from acp_bridge.cli.terminal import out
+from acp_bridge.cli.words import clean, counted
+from acp_bridge.errors import IllegalEvent, StoreUnsupported
+from acp_bridge.session import HeldSession, Log, Record, SessionOpened, closers, milliseconds_now
+from acp_bridge.session.sessions import Recovery, recovery_of
+
+from .stored import Stored, stored
+
+
+def main(argv: list[str]) -> int:
+    """Repair a session; 0 if it is sound afterwards.
+
+    Raises:
+        ConfigError, StoreError: in words for a person.
+    """
+    parser = CommandParser(
+        "sessions repair",
+        "Closes what a crash left open, exactly as loading the session in an editor would. Changes nothing if there\n"
+        "is nothing to close. Runs no tool and asks no model.",
+    )
+    parser.add_argument("id", metavar="ID", help="a session's id, or the beginning of one")
+    parser.add_argument(
+        "--salvage",
+        action="store_true",
+        help="of a corrupt log, keep the records before the damage; the damaged file is kept whole beside it",
+    )
+    args = parser.parse_args(argv)
+    return anyio.run(_repair, stored(), args.id, args.salvage)
+
+
+async def _repair(sessions: Stored, beginning: str, salvage: bool) -> int:
+    session_id = sessions.find(beginning)
+    if salvage:
+        await _salvage(sessions, session_id)
+    held = await sessions.store.hold(session_id)
+    try:
+        recovery = await _closed(held)
+    finally:
+        await held.close()
+    if recovery is None:
+        out(f"{session_id} is whole; nothing was changed." if not salvage else f"{session_id} is whole.")
+    else:
+        out(f"{session_id} is repaired. {' '.join(recovered(recovery))}")
+    return 0
+
+
+async def _salvage(sessions: Stored, session_id: str) -> None:
+    found = await sessions.store.salvage_corrupt(session_id)
+    if found.damage is None:
+        out(f"{session_id} is not corrupt; there is nothing to salvage.")
+        return
+    lost = found.size - found.damage.offset
+    out(
+        f"{session_id} was damaged at line {found.damage.line}, offset {found.damage.offset}: {found.damage.reason}.\n"
+        f"  kept   {counted(found.records, 'record')}, all before the damage\n"
+        f"  lost   {counted(lost, 'byte')} from there on; what they did outside may have happened all the same\n"
+        f"  copy   the damaged file, whole: {clean(found.kept_file)}"
+    )
+
+
+async def _closed(held: HeldSession) -> Recovery | None:
+    """Write what a held session lacks; None if it lacks nothing.
+
+    Raises:
+        StoreError: it could not be written, or is in an order that this version does not know.
+    """
+    loaded = held.loaded
+    try:
+        log = Log(loaded.header, loaded.records, clock=milliseconds_now)
+    except IllegalEvent as exc:
+        session_id = loaded.header.session_id
+        raise StoreUnsupported(
+            f"session {session_id!r} holds events in an order that this version does not know: {exc}; "
+            "upgrade acp-stdio-bridge",
+            session_id=session_id,
+        ) from exc
+    closing = closers(log)
+    if not (closing or loaded.dropped_bytes or loaded.may_not_last):
+        return None
+    last = log.records[-1].time if log.records else log.header.created
+    records: list[Record] = [log.append(event, synthetic=True, time=last) for event in closing]
+    state = log.state
+    opened = SessionOpened(version=__version__, barriers=(), cwd=state.cwd, roots=state.roots)
+    records.append(log.append(opened))  # whoever took the lock and wrote is named; nothing runs under it
+    await held.repair(records)
+    return recovery_of(loaded, closing)
+
+
+def recovered(recovery: Recovery) -> Sequence[str]:
+    """Return in sentences what was found and done."""
+    said: list[str] = []
+    if recovery.interrupted:
+        said.append("A turn had been cut off and is closed now; all up to there is kept.")
+    if recovery.never_started:
+        said.append(f"{counted(len(recovery.never_started), 'tool call')} never started.")
+    if recovery.unknown:
+        calls = counted(len(recovery.unknown), "tool call")
+        said.append(f"{calls} may have run, in part or whole: look before repeating.")
+    if recovery.dropped_inputs:
+        said.append(f"{counted(recovery.dropped_inputs, 'prompt')} had not been begun and will not run.")
+    if recovery.dropped_bytes:
+        said.append(f"{counted(recovery.dropped_bytes, 'byte')} at the end were incomplete and were left out.")
+    return said or ["It was written anew, since the last sync of it had not been seen to succeed."]
