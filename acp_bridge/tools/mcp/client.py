@@ -3,6 +3,7 @@
 Owns the handshake and the translation of the SDK's errors. Offers a server nothing: no roots, sampling, elicitation.
 """
 
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -48,7 +49,7 @@ async def talking(wire: Wire) -> AsyncGenerator[Talk]:
     async with anyio.create_task_group() as tg, heard:
         tg.start_soon(carry)
         async with ClientSession(dispatcher=dispatcher, client_info=identity) as session:
-            asking = _Asking(session, dispatcher, wire)
+            asking = _Asking(session, dispatcher)
             yield Talk(asking.begin, asking.ask)
         tg.cancel_scope.cancel()
 
@@ -56,10 +57,9 @@ async def talking(wire: Wire) -> AsyncGenerator[Talk]:
 class _Asking:
     """Requests of one session. Results stay the plain objects that came: what a server says is read by us."""
 
-    def __init__(self, session: ClientSession, dispatcher: JSONRPCDispatcher[TransportContext], wire: Wire) -> None:
+    def __init__(self, session: ClientSession, dispatcher: JSONRPCDispatcher[TransportContext]) -> None:
         self._session = session
         self._dispatcher = dispatcher
-        self._wire = wire
 
     async def begin(self, within_s: float) -> bool:
         """Shake hands; see `Talk`."""
@@ -82,17 +82,15 @@ class _Asking:
             raise self._translated(exc, method, within_s) from exc
 
     def _translated(self, error: MCPError, method: str, within_s: float) -> Exception:
-        if error.code == CONNECTION_CLOSED and self._wire.ended.is_set():
+        if error.code == CONNECTION_CLOSED and error.message == "Connection closed":  # the SDK's words, not a server's
             return anyio.BrokenResourceError()
-        if error.code == CONNECTION_CLOSED and error.message == "Connection closed":
-            return ToolError("it does not read what it is sent")
         if error.code == REQUEST_TIMEOUT and error.message.endswith("timed out"):
             return ToolError(f"it did not answer {method} within {within_s:g} s", code="TIMED_OUT")
         return ToolError(f"it answered with an error ({error.code}): {error.message}")
 
 
 class _Outgoing:
-    """The SDK's way out: never blocks, since the SDK shields its last words of a cancelled call for 5 s."""
+    """The SDK's way out: never waits, since the SDK shields its last words of a cancelled call for 5 s."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -102,13 +100,21 @@ class _Outgoing:
         line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         match message:
             case JSONRPCRequest():
-                self._wire.post(line, awaited=message.id)
+                try:
+                    self._wire.post(line, awaited=message.id)
+                except anyio.WouldBlock as exc:
+                    raise ToolError("it does not read what it is sent") from exc
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": int() | str() as asked}):
                 self._wire.forget(asked)
-                self._wire.post(line)
+                self._said(line)
             case _:
-                self._wire.post(line)
+                self._said(line)
         await anyio.lowlevel.checkpoint()
+
+    def _said(self, line: bytes) -> None:
+        """Say what waits for no answer; to who does not read, it is not said."""
+        with contextlib.suppress(anyio.WouldBlock):
+            self._wire.post(line)
 
     async def aclose(self) -> None:
         """The pipes are the wire's to close."""

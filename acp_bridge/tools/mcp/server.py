@@ -217,8 +217,8 @@ def _junk(wire: Wire) -> str:
     if not wire.junk:
         return ""
     first = title(wire.first_junk, limit=120)
-    lines = "a line" if wire.junk == 1 else f"{wire.junk} lines"
-    return f"; {lines} on its stdout were no message{', the first: ' + first if first else ''}"
+    lines = "a line on its stdout was" if wire.junk == 1 else f"{wire.junk} lines on its stdout were"
+    return f"; {lines} no JSON-RPC{', the first: ' + first if first else ''}"
 
 
 def _pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:

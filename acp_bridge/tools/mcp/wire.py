@@ -79,13 +79,13 @@ class Wire:
     def post(self, line: bytes, *, awaited: RequestId = None) -> None:
         """Have a line written, and expect an answer if it is a request.
 
+        Never waits: a cancelled call posts its last words.
+
         Raises:
-            BrokenResourceError: the pipes are closed, or the server does not read.
+            BrokenResourceError, ClosedResourceError: the pipes are closed.
+            WouldBlock: the server does not read.
         """
-        try:
-            self._outbox.send_nowait(line)
-        except (anyio.WouldBlock, anyio.ClosedResourceError) as exc:
-            raise anyio.BrokenResourceError from exc  # never a wait here: a cancelled call posts its last words
+        self._outbox.send_nowait(line)
         if awaited is not None:
             self._awaited.add(awaited)
 
