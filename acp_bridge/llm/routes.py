@@ -73,8 +73,16 @@ PRESETS: Mapping[str, Preset] = {
 }
 """The providers over HTTP, in the order in which they are told of."""
 
-_BUILT_IN = ("scripted", "replay", "demo")
-_ADAPTERS = {"openai": (".openai", "OpenAIModel"), "anthropic": (".anthropic", "AnthropicModel")}
+_BUILT_IN = ("local", "scripted", "replay", "demo")
+_ADAPTERS = {
+    "openai": (".openai", "OpenAIModel"),
+    "anthropic": (".anthropic", "AnthropicModel"),
+    "local": (".local", "LocalModel"),
+}
+_LOCAL_NAMES = re.compile(r"PATH|HOME|TMPDIR|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_\w+|(?:GGML|OMP|CUDA|HIP|ROCR|MTL)_\w+")
+"""Variables that matter to a model's own process. No key is among them."""
+
+_EXAMPLES = {"local": "local:model.gguf", "scripted": "scripted:answers.json", "replay": "replay:FOLDER"}
 
 _LOCAL_IDLE_S = 600.0
 """A local model may read a long prompt for minutes before its first word, and says nothing meanwhile."""
@@ -90,6 +98,7 @@ class Options:
         idle_s: how long a provider may be silent; None for 120, or 600 for a local one.
         context_window, takes_images: override what is known of the model.
         max_output_tokens: for providers that insist on a limit; None for what the model allows.
+        local_environ: the environment of the process behind a `local:` route.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -99,6 +108,7 @@ class Options:
     context_window: int | None = None
     takes_images: bool | None = None
     max_output_tokens: int | None = None
+    local_environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 def options_from(environ: Mapping[str, str]) -> Options:
@@ -107,7 +117,8 @@ def options_from(environ: Mapping[str, str]) -> Options:
     urls = {name: url for name in PRESETS if (url := environ.get(f"{name.upper()}_BASE_URL", "").strip())}
     if "ollama" not in urls and (host := environ.get("OLLAMA_HOST", "").strip()):
         urls["ollama"] = _ollama_url(host)
-    return Options(keys=keys, base_urls=urls)
+    local = {name: value for name, value in environ.items() if _LOCAL_NAMES.fullmatch(name)}
+    return Options(keys=keys, base_urls=urls, local_environ=local)
 
 
 def parse_route(text: str) -> Route:
@@ -125,7 +136,7 @@ def parse_route(text: str) -> Route:
     if provider == "demo":
         return Route(provider)
     if not model:
-        example = {"scripted": "scripted:answers.json", "replay": "replay:FOLDER"}.get(provider, f"{provider}:MODEL")
+        example = _EXAMPLES.get(provider, f"{provider}:MODEL")
         raise ConfigError(f"the route {text!r} names no model; write e.g. {example!r}")
     return Route(provider, model)
 
@@ -178,8 +189,10 @@ def no_model_configured() -> AuthRequired:
 
 def preload(route: Route) -> None:
     """Import what opening the route will need, and nothing else; for a warm-up thread."""
-    if preset := PRESETS.get(route.provider):
-        _adapter(preset)
+    if route.provider == "local":
+        _adapter("local")
+    elif preset := PRESETS.get(route.provider):
+        _adapter(preset.adapter)
 
 
 def open_model(route: Route | str, options: Options | None = None) -> Model:
@@ -187,23 +200,38 @@ def open_model(route: Route | str, options: Options | None = None) -> Model:
 
     Raises:
         AuthRequired: the provider wants a key and none is set.
-        ConfigError: the route, an address or a script is malformed.
+        ConfigError: the route, an address or a script is malformed; a model file is missing, or the extra it needs.
     """
     route = parse_route(route) if isinstance(route, str) else route
     options = options or Options()
     match route.provider:
         case "demo":
             return DemoModel()
+        case "local":
+            return _adapter("local")(_file_of(route, options), options.local_environ)
         case "scripted":
             return ScriptedModel(route.model)
         case "replay":
             return replayed(route.model)
         case _:
-            return _adapter(PRESETS[route.provider])(endpoint_of(route, options))
+            return _adapter(PRESETS[route.provider].adapter)(endpoint_of(route, options))
 
 
-def _adapter(preset: Preset) -> Any:
-    module, name = _ADAPTERS[preset.adapter]
+def _file_of(route: Route, options: Options) -> Endpoint:
+    """Return what is known of a local model before it has an address."""
+    return Endpoint(
+        provider=route.provider,
+        model=route.model,
+        base_url="",
+        context_window=options.context_window,
+        takes_images=False,
+        connect_s=options.connect_s,
+        idle_s=options.idle_s or _LOCAL_IDLE_S,
+    )
+
+
+def _adapter(adapter: str) -> Any:
+    module, name = _ADAPTERS[adapter]
     return getattr(importlib.import_module(module, __package__), name)
 
 
