@@ -78,7 +78,7 @@ def test_whatever_call_fails_however_nothing_promised_is_lost_while_the_cache_li
         judge(moment.disk, moment.ledger)
 
 
-@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.slow)])
 def test_whatever_call_fails_however_a_power_cut_then_or_later_loses_nothing_promised(
     stride: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -283,7 +283,7 @@ def poison_is_forgotten_by_the_next_process(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scan.Scan, "may_not_last", property(lambda self: False))
 
 
-def what_may_not_last_is_taken_from_the_file(patch: pytest.MonkeyPatch) -> None:
+def no_mark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OpenLog, "_write_mark", lambda self, *, attempted: None)
 
 
@@ -343,7 +343,7 @@ MUTANTS: tuple[Plant, ...] = (
     d_is_always_zero,
     the_log_is_cut_at_d,
     poison_is_forgotten_by_the_next_process,
-    what_may_not_last_is_taken_from_the_file,
+    no_mark,
     a_mark_of_another_file_is_believed,
     the_mark_claims_success_before_it,
     a_new_file_is_renamed_before_its_sync,

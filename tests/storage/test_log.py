@@ -229,3 +229,24 @@ async def test_forgetting_the_mark_loses_no_record(tmp_path: Path) -> None:
     await made(tmp_path)
     forget_mark(tmp_path)
     assert len((await loaded(tmp_path)).records) == 2
+
+
+@pytest.mark.parametrize(("code", "heals"), [(errno.EMFILE, True), (errno.EIO, False)])
+async def test_a_folder_whose_sync_failed_is_not_synced_again_to_seem_well(
+    tmp_path: Path, code: int, heals: bool
+) -> None:
+    await made(tmp_path)
+    disk = Counting()
+    session = await store_in(tmp_path, disk).hold("s1")
+    disk.failures["sync_folder"] = OSError(code, "failed")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    disk.failures.clear()
+    disk.calls.clear()
+    if heals:
+        await session.salvage(MORE)
+    else:
+        with pytest.raises(StorePoisoned):
+            await session.salvage(MORE)
+        assert disk.calls == []
+    await session.close()

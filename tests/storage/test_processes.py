@@ -1,5 +1,6 @@
 """Real processes: two writers, a holder that is killed, a file-size limit, a full file system."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,8 +13,8 @@ import anyio
 import pytest
 from storage.words import TURN, header, lines, loaded, made, records, store_in
 
-from acp_bridge.errors import SessionInUse, StorePoisoned
-from acp_bridge.session import SessionTitled, TurnStarted
+from acp_bridge.errors import SessionInUse, StoreError, StorePoisoned
+from acp_bridge.session import SessionFilter, SessionTitled, TurnStarted
 from acp_bridge.storage import JsonlStore
 
 HOLD = """
@@ -154,3 +155,67 @@ async def test_a_full_file_system_poisons_and_room_made_heals(small: Path) -> No
     await session.close()
     assert list((await loaded(root)).records) == [*records(TURN), *unsaved]
     assert len(lines(root / "s1/log.jsonl")) == 4
+
+
+def succeeds(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def mounted(*command: str, at: Path) -> Generator[None]:
+    """Have something mounted for the time of the context."""
+    if not succeeds(*command, str(at)):
+        pytest.skip(f"`{' '.join(command[:3])}` is not permitted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+async def test_a_read_only_file_system_shows_sessions_and_takes_none(tmp_path: Path) -> None:
+    root, view = tmp_path / "sessions", tmp_path / "view"
+    await made(root)
+    view.mkdir()
+    with mounted("mount", "--bind", str(root), at=view):
+        assert succeeds("mount", "-o", "remount,ro,bind", str(view))
+        for attempt in (store_in(view).create(header("s2"), []), store_in(view).hold("s1")):
+            with pytest.raises(StoreError, match="Read-only"):
+                await attempt
+        with pytest.raises(StoreError):
+            await store_in(view).delete("s1")
+        assert len((await store_in(view).read("s1")).records) == 2
+        assert len((await store_in(view).list(SessionFilter())).sessions) == 1
+
+
+async def test_a_disk_that_fails_in_the_write_back_poisons_and_a_later_sync_heals_nothing(tmp_path: Path) -> None:
+    """A file system on a file on a full one: the write succeeds, the sync is the first to know."""
+    under, over = tmp_path / "under", tmp_path / "over"
+    under.mkdir()
+    over.mkdir()
+    with mounted("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", at=under):
+        image = under / "image"
+        with image.open("wb") as file:
+            file.truncate(64 << 20)
+        whole = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
+        if not succeeds("mkfs.ext4", "-q", "-E", whole, "-J", "size=4", str(image)):
+            pytest.skip("mkfs.ext4 is not here")
+        with mounted("mount", "-o", "loop", str(image), at=over):
+            over.chmod(0o700)
+            session = await store_in(over / "sessions").create(header(), records(TURN))
+            saved = records([SessionTitled(title="saved")], first=2)
+            await session.append(saved)
+            with (under / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+                while True:
+                    file.write(bytes(1 << 16))
+            unsaved = records([SessionTitled(title="x" * 4_000_000)], first=3)
+            with pytest.raises(StorePoisoned) as refused:
+                await session.append(unsaved)
+            cause = refused.value.__cause__
+            assert isinstance(cause, OSError)
+            assert cause.errno in (errno.EIO, errno.ENOSPC)
+            assert len(lines(over / "sessions/s1/log.jsonl")) == 5  # the write went well, and reading back shows it
+            with pytest.raises(StorePoisoned):
+                await session.append(unsaved)
+            await session.close()
+            again = await store_in(over / "sessions").read("s1")
+            assert list(again.records[:3]) == [*records(TURN), *saved]
