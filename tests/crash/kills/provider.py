@@ -26,11 +26,18 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer: text in pieces, then tool calls; `pause_s` lies between any two pieces."""
+    """One answer: text in pieces, then tool calls, or a refusal with an HTTP status.
 
-    text: Sequence[str]
+    Attributes:
+        pause_s: what lies between any two pieces.
+        wait: called before the end, behind the last piece of text.
+    """
+
+    text: Sequence[str] = ()
     calls: Sequence[Wanted] = ()
     pause_s: float = 0.0
+    status: int = 200
+    wait: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,11 @@ class Asked:
     def text(self) -> str:
         """All of it, as text to look for words in."""
         return json.dumps(self.messages, ensure_ascii=False)
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of connections that a kill broke."""
 
 
 @dataclass(slots=True)
@@ -68,8 +80,8 @@ class Provider:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                with suppress(OSError):  # the agent was killed while it listened
+                with suppress(OSError, ValueError):  # the agent was killed while it spoke, or while it listened
+                    body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                     provider._serve(self, body["messages"])
 
             def do_GET(self) -> None:
@@ -79,7 +91,7 @@ class Provider:
             def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
@@ -102,13 +114,19 @@ class Provider:
             _send_json(handler, 400, {"error": {"message": wrong[0], "type": "invalid_request_error"}})
             return
         reply = self.answer(asked)
+        if reply.status != 200:
+            _send_json(handler, reply.status, {"error": {"message": "the provider is ill", "type": "server_error"}})
+            return
         handler.send_response(200)
         handler.send_header("content-type", "text/event-stream")
         handler.end_headers()
+        before = self.pieces
         for piece in _pieces(reply, len(self.asked)):
             handler.wfile.write(b"data: " + json.dumps(piece).encode() + b"\n\n")
             handler.wfile.flush()
             self.pieces += 1
+            if reply.wait is not None and self.pieces - before == len(reply.text):
+                reply.wait()
             time.sleep(reply.pause_s)
         handler.wfile.write(b"data: [DONE]\n\n")
         self.finished += 1
