@@ -4,6 +4,7 @@ Owns the inbox and the turn under way. Knows neither the protocol nor a file. It
 from its surroundings: only `cancel` and `stop` reach it, so that the loop itself writes how a turn ended.
 """
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -73,6 +74,10 @@ class Parts:
     earlier_ended: Callable[[], Awaitable[bool]] | None = None
 
 
+def _narrowest(*modes: Mode) -> Mode:
+    return min(modes, key=_BREADTH.__getitem__)
+
+
 class Agent:
     """Runs a session's jobs."""
 
@@ -86,8 +91,9 @@ class Agent:
         self._idle = anyio.CancelScope()
         self._shield = anyio.CancelScope(shield=True)
         self._quiet = anyio.Event()
-        self._mode_until_saved: Mode | None = None
-        self._narrowed_to: Mode | None = None
+        self._configuring = anyio.Lock(fast_acquire=True)
+        self._mode_changes = 0
+        self._held_to: dict[int, Mode] = {}  # by change of mode that is not on disk, what is not exceeded until then
         self._earlier_ended = parts.earlier_ended
         journal.on_failure(self._storage_failed)
 
@@ -106,11 +112,7 @@ class Agent:
     @property
     def mode(self) -> Mode:
         """The mode in force: what narrows applies at once, what widens only once it is saved."""
-        if self._mode_until_saved is not None:
-            return self._mode_until_saved
-        if self._narrowed_to is not None:
-            return self._narrowed_to
-        return self._chosen_mode()
+        return _narrowest(self._chosen_mode(), *self._held_to.values())
 
     @property
     def route(self) -> str:
@@ -158,8 +160,10 @@ class Agent:
     async def settled(self, job: Job) -> Outcome:
         """Wait for a job's outcome, once it is on disk."""
         outcome = await job.wait()
+        if not job.dropped:
+            return outcome  # its turn was through its own barrier; what a later one logs is not its business
         try:
-            await self._parts.policy.answer(self.journal)  # costs nothing after a turn; a dropped input has no turn
+            await self._parts.policy.answer(self.journal)
         except BarrierFailed as exc:
             if outcome.failure is None:
                 return Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
@@ -182,6 +186,7 @@ class Agent:
     def _drop(self, job: Job) -> None:
         if job.input_id:
             self.journal.append(InputDropped(id=job.input_id, reason="cancelled"))
+        job.dropped = True
         job.finish(Outcome(reason="cancelled"))
 
     def _storage_failed(self, _failure: StoreError) -> None:
@@ -196,21 +201,26 @@ class Agent:
         Raises:
             BarrierFailed: it could not be saved; the earlier value is in force again, unless the new one narrows.
         """
-        before, mode_before = self.journal.log.state.config, self.mode
         if key == "mode":
-            self._narrowed_to = None
-            if _BREADTH[str(value)] > _BREADTH[mode_before]:
-                self._mode_until_saved = mode_before
+            self._mode_changes += 1
+            self._held_to[self._mode_changes] = cast("Mode", value)  # if it narrows, it does so at once
+        change = self._mode_changes
+        with anyio.CancelScope(shield=True):  # bounded by the policy's deadline
+            async with self._configuring:  # one after another: each falls back to a value that was confirmed
+                if key == "mode":
+                    self._held_to[change] = self.mode
+                await self._logged_config(key, value)
+        if key == "mode":
+            self._held_to = {later: mode for later, mode in self._held_to.items() if later > change}
+
+    async def _logged_config(self, key: str, value: object) -> None:
+        before = self.journal.log.state.config
         self.journal.append(SessionConfigured(values={**before, key: value}))
         try:
             await self._parts.policy.answer(self.journal)
         except BarrierFailed:
             self.journal.append(SessionConfigured(values=before))
-            if key == "mode" and _BREADTH[str(value)] <= _BREADTH[mode_before]:
-                self._narrowed_to = cast("Mode", value)
             raise
-        finally:
-            self._mode_until_saved = None
 
     async def revoke(self, grant_id: str) -> None:
         """Take a lasting grant back; it is gone at once, saved or not.
@@ -282,7 +292,7 @@ class Agent:
         except Exception:
             logger.exception("the turn of session %s failed", self.journal.session_id)
             outcome = Outcome(reason="error", failure=Failure(kind="internal", message="the agent failed inside"))
-            self._close_by_force(outcome)
+            await self._close_by_force(outcome)
         finally:
             self._turn = None
         job.finish(outcome)
@@ -314,11 +324,14 @@ class Agent:
             cut = title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1].rstrip() + "…"
             self.journal.append(SessionTitled(title=cut))
 
-    def _close_by_force(self, outcome: Outcome) -> None:
+    async def _close_by_force(self, outcome: Outcome) -> None:
         """Close what a defect left open, so that the session goes on."""
+        self.journal.seal()
         for event in closers(self.journal.log, reason="error", failure=outcome.failure):
             if not isinstance(event, InputDropped):  # those are in the inbox, and will run
                 self.journal.append(event, synthetic=True)
+        with contextlib.suppress(BarrierFailed):  # the turn ends in error as it is
+            await self._parts.policy.turn(self.journal)
 
     def _made_turn(self, job: Job, cancellation: Cancellation) -> Turn:
         parts = self._parts

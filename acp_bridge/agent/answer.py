@@ -4,7 +4,7 @@ Pure. Owns how pieces become text, thoughts and tool requests with our own call 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from acp_bridge.content import AnswerBlock, Text, Thought, ToolRequest, mended_text
 from acp_bridge.errors import ToolError
@@ -82,9 +82,9 @@ class Answer:
             call_id=f"call_{self.turn}_{self.step}_{place}",
             name=name,
             arguments=text,
-            title=drawing.title,
+            title=mended_text(drawing.title),
             kind=drawing.kind,
-            locations=drawing.locations,
+            locations=tuple(replace(place, path=mended_text(place.path)) for place in drawing.locations),
         )
 
 

@@ -31,6 +31,7 @@ class Job:
     Attributes:
         input_id: the queued input's id; empty for a continuation.
         continues: the interrupted turn to go on with.
+        dropped: it never ran.
         then: called once when the outcome is known.
     """
 
@@ -38,6 +39,7 @@ class Job:
     content: tuple[PromptBlock, ...] = ()
     source: Source = "client"
     continues: int | None = None
+    dropped: bool = False
     outcome: Outcome | None = None
     then: Callable[[], None] = lambda: None
     _done: anyio.Event = field(default_factory=anyio.Event)

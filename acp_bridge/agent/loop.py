@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.content import Failure, JsonObject, Text, mended_text
+from acp_bridge.content import Failure, JsonObject, Text, mended, mended_text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.llm import Failed, Finished, Model, TextDelta, ThoughtDelta
@@ -195,9 +195,11 @@ class Turn:
         header = RequestHeader(
             route=setting.route,
             options=setting.options,
-            system=setting.system,
+            system=mended_text(setting.system),
             tools=tuple(
-                {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
+                mended(
+                    {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
+                )
                 for tool in setting.tools.values()
             ),
             reason="initial" if last is None else "change",

@@ -17,6 +17,10 @@ WITHOUT_BARRIERS = "turn-barrier-only-work-may-be-lost-or-repeated"
 
 _KEPT_MEASUREMENTS = 256
 
+_SEEN_THROUGH: frozenset[BarrierKind] = frozenset(("open", "answer"))
+"""Barriers that a client's taking back of its request does not cut short: what is logged is settled first. The turn
+barrier is waited for as well, by an agent that only its own end can cancel."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -88,7 +92,7 @@ class CheckpointPolicy:
         began = time.monotonic()
         written, passed = 0, False
         try:
-            with anyio.fail_after(self.options.deadline_s):
+            with anyio.fail_after(self.options.deadline_s, shield=kind in _SEEN_THROUGH):
                 written = await journal.flush(through)
             passed = True
         except TimeoutError as exc:

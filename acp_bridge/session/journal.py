@@ -94,7 +94,7 @@ class Journal:
     @property
     def last_seq(self) -> int:
         """Seq of the last event logged, streamed text included."""
-        self._seal()
+        self.seal()
         return self.log.last_seq
 
     def observe(self, observer: Observer) -> Callable[[], None]:
@@ -112,10 +112,12 @@ class Journal:
         Raises:
             IllegalEvent: the nesting forbids it here; nothing has changed.
         """
-        if isinstance(event, AssistantMessage) and self._joining is not None and self._joining[2] == event.id:
-            self._discard()  # the message holds the same text whole
-        self._seal()
+        repeated = isinstance(event, AssistantMessage) and self._joining is not None and self._joining[2] == event.id
+        if not repeated:
+            self.seal()
         record = self.log.append(event, synthetic=synthetic)
+        if repeated:
+            self._discard()  # the message holds the same text whole
         self._keep(record)
         for observer in self._observers:
             _contained(observer.recorded, record)
@@ -146,7 +148,7 @@ class Journal:
         """Take a piece of an answer: shown at once, joined with its neighbours into one event for the log."""
         key = (turn, step, message_id, kind)
         if key != self._joining:
-            self._seal()
+            self.seal()
             self._joining = key
             self._dirty.set()
         self._pieces.append(text)
@@ -154,9 +156,9 @@ class Journal:
         for observer in self._observers:
             _contained(observer.streamed, message_id, kind, text)
         if self._pieces_size > _JOIN_LIMIT:
-            self._seal()
+            self.seal()
 
-    def _seal(self) -> None:
+    def seal(self) -> None:
         """Make one event of the streamed pieces that wait."""
         if self._joining is None:
             return
@@ -216,12 +218,12 @@ class Journal:
             await self._dirty.wait()
             await anyio.sleep(BACKGROUND_S)
             self._dirty = anyio.Event()
-            self._seal()
+            self.seal()
             if self._unsaved and self.failure is None:
                 self._wanted.set()
 
     async def _write(self) -> None:
-        self._seal()
+        self.seal()
         if self.failure is not None or not self._unsaved:
             self._announce()
             return
@@ -280,7 +282,7 @@ class Journal:
         """
         if self.failure is None:
             return
-        self._seal()
+        self.seal()
         batch = tuple(self._unsaved)
         await self._write_content()
         with anyio.CancelScope(shield=True):

@@ -141,6 +141,8 @@ class Pipeline:
         self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access
     ) -> ToolOutput | None:
         """Return the result of a call that may not run, None for one that may."""
+        if self.cancellation.cause is not None:
+            return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
         grants = self.journal.log.state.grants.values()
         mode = self.mode()
         match decide(mode, access, tool=tool.spec.name, grants=grants):
@@ -149,7 +151,11 @@ class Pipeline:
             case "deny":
                 return _refusal("DENIED", denial(mode, "mode"))
             case "ask":
-                return await self._asked(request, arguments, access)
+                refusal = await self._asked(request, arguments, access)
+        mode = self.mode()
+        if refusal is None and decide(mode, access, tool=tool.spec.name, grants=()) == "deny":
+            return _refusal("DENIED", denial(mode, "mode"))  # narrowed while the question was open
+        return refusal
 
     async def _asked(self, request: ToolRequest, arguments: JsonObject, access: Access) -> ToolOutput | None:
         options = options_for(access)
@@ -302,12 +308,14 @@ def _bounded(output: ToolOutput) -> ToolOutput:
         if isinstance(block, Text)
         else replace(
             block,
+            path=mended_text(block.path),
             old_text=None if block.old_text is None else mended_text(block.old_text),
             new_text=mended_text(block.new_text),
         )
         for block in output.shown
     )
-    return replace(output, content=content, shown=shown)
+    digests = {mended_text(path): digest for path, digest in output.digests.items()}
+    return replace(output, content=content, shown=shown, digests=digests)
 
 
 def _cut(text: str) -> str:

@@ -193,7 +193,7 @@ class Walk:
         return [InputDropped(id=next(iter(self.log.state.queued)), reason="cancelled")]
 
     def configure(self) -> list[Event]:
-        return [SessionConfigured(values={"mode": "edit"}), SessionTitled(title=self.text())][self.texts % 2 :][:1]
+        return [SessionConfigured(values={"mode": "edit"}) if self.texts % 2 else SessionTitled(title=self.text())]
 
     def reopen(self) -> list[Event]:
         """The process was killed, and another one opens the session."""
