@@ -22,151 +22,75 @@ IN_PART: dict[int, str] = {
 }
 
 COVERED: dict[int, tuple[str, ...]] = {
-    1: (
-        "acp/test_framing.py::test_every_line_of_a_turn_is_one_json_object_of_version_2",
-    ),
-    2: (
-        "acp/test_framing.py::test_tool_output_with_invalid_bytes_comes_as_valid_utf_8",
-    ),
+    1: ("acp/test_framing.py::test_every_line_of_a_turn_is_one_json_object_of_version_2",),
+    2: ("acp/test_framing.py::test_tool_output_with_invalid_bytes_comes_as_valid_utf_8",),
     3: (
         "acp/test_framing.py::test_a_text_with_newlines_separators_and_nul_comes_whole",
         "acp/test_framing.py::test_a_prompt_with_newlines_separators_and_nul_is_replayed_as_it_was",
     ),
-    4: (
-        "acp/test_framing.py::test_what_tools_libraries_and_children_print_never_reaches_stdout",
-    ),
-    5: (
-        "acp/test_framing.py::test_however_the_input_is_cut_the_answers_are_the_same",
-    ),
-    6: (
-        "acp/test_framing.py::test_carriage_returns_and_blank_lines_are_tolerated",
-    ),
-    7: (
-        "acp/test_framing.py::test_malformed_json_is_a_parse_error_and_the_connection_lives",
-    ),
-    8: (
-        "acp/test_framing.py::test_invalid_utf_8_is_a_parse_error_and_the_connection_lives",
-    ),
-    9: (
-        "acp/test_framing.py::test_a_batch_is_one_invalid_request",
-    ),
-    10: (
-        "acp/test_framing.py::test_a_scalar_is_an_invalid_request",
-    ),
-    11: (
-        "acp/test_framing.py::test_an_object_that_is_no_message_is_an_invalid_request",
-    ),
+    4: ("acp/test_framing.py::test_what_tools_libraries_and_children_print_never_reaches_stdout",),
+    5: ("acp/test_framing.py::test_however_the_input_is_cut_the_answers_are_the_same",),
+    6: ("acp/test_framing.py::test_carriage_returns_and_blank_lines_are_tolerated",),
+    7: ("acp/test_framing.py::test_malformed_json_is_a_parse_error_and_the_connection_lives",),
+    8: ("acp/test_framing.py::test_invalid_utf_8_is_a_parse_error_and_the_connection_lives",),
+    9: ("acp/test_framing.py::test_a_batch_is_one_invalid_request",),
+    10: ("acp/test_framing.py::test_a_scalar_is_an_invalid_request",),
+    11: ("acp/test_framing.py::test_an_object_that_is_no_message_is_an_invalid_request",),
     12: (
         "acp/test_framing.py::test_a_prompt_of_10_mib_is_taken",
         "acp/test_framing.py::test_a_line_of_100_mib_is_an_error_held_by_nobody_and_the_connection_goes_on",
     ),
-    13: (
-        "acp/test_framing.py::test_hostile_json_gets_an_error_and_the_process_lives",
-    ),
-    14: (
-        "acp/test_jsonrpc.py::test_an_id_comes_back_with_its_value_and_type",
-    ),
-    15: (
-        "acp/test_jsonrpc.py::test_an_answer_has_either_a_result_or_an_error",
-    ),
-    16: (
-        "acp/test_jsonrpc.py::test_a_notification_is_never_answered",
-    ),
-    17: (
-        "acp/test_jsonrpc.py::test_an_unknown_method_is_not_found",
-    ),
-    18: (
-        "acp/test_jsonrpc.py::test_the_connection_is_usable_after_each_kind_of_error",
-    ),
-    19: (
-        "acp/test_jsonrpc.py::test_an_unknown_extension_request_is_answered_as_not_found",
-    ),
-    20: (
-        "acp/test_jsonrpc.py::test_an_unknown_extension_notification_is_ignored",
-    ),
-    21: (
-        "acp/test_jsonrpc.py::test_responses_that_nobody_waits_for_are_ignored",
-    ),
-    22: (
-        "acp/test_jsonrpc.py::test_absent_and_null_params_are_as_an_empty_object",
-    ),
-    23: (
-        "acp/test_jsonrpc.py::test_an_error_is_one_line_without_internals",
-    ),
-    24: (
-        "acp/test_jsonrpc.py::test_an_id_in_flight_is_refused_and_the_running_request_goes_on",
-    ),
+    13: ("acp/test_framing.py::test_hostile_json_gets_an_error_and_the_process_lives",),
+    14: ("acp/test_jsonrpc.py::test_an_id_comes_back_with_its_value_and_type",),
+    15: ("acp/test_jsonrpc.py::test_an_answer_has_either_a_result_or_an_error",),
+    16: ("acp/test_jsonrpc.py::test_a_notification_is_never_answered",),
+    17: ("acp/test_jsonrpc.py::test_an_unknown_method_is_not_found",),
+    18: ("acp/test_jsonrpc.py::test_the_connection_is_usable_after_each_kind_of_error",),
+    19: ("acp/test_jsonrpc.py::test_an_unknown_extension_request_is_answered_as_not_found",),
+    20: ("acp/test_jsonrpc.py::test_an_unknown_extension_notification_is_ignored",),
+    21: ("acp/test_jsonrpc.py::test_responses_that_nobody_waits_for_are_ignored",),
+    22: ("acp/test_jsonrpc.py::test_absent_and_null_params_are_as_an_empty_object",),
+    23: ("acp/test_jsonrpc.py::test_an_error_is_one_line_without_internals",),
+    24: ("acp/test_jsonrpc.py::test_an_id_in_flight_is_refused_and_the_running_request_goes_on",),
     25: (
         "acp/test_jsonrpc.py::test_requests_to_different_sessions_run_side_by_side",
         "e2e/test_sessions_side_by_side.py::test_a_slow_command_in_one_session_does_not_delay_the_other",
         "e2e/test_start.py::test_what_comes_before_the_warm_up_is_done_waits_and_is_answered_in_order",
     ),
-    26: (
-        "acp/test_initialize.py::test_initialize_is_answered_with_version_1_and_who_answers",
-    ),
-    27: (
-        "acp/test_initialize.py::test_another_version_is_answered_with_the_newest_of_ours",
-    ),
-    28: (
-        "acp/test_initialize.py::test_initialize_is_answered_with_version_1_and_who_answers",
-    ),
-    29: (
-        "acp/test_initialize.py::test_whatever_the_client_says_of_itself_it_is_answered",
-    ),
-    30: (
-        "acp/test_initialize.py::test_a_version_that_is_none_is_refused_and_the_next_try_counts",
-    ),
+    26: ("acp/test_initialize.py::test_initialize_is_answered_with_version_1_and_who_answers",),
+    27: ("acp/test_initialize.py::test_another_version_is_answered_with_the_newest_of_ours",),
+    28: ("acp/test_initialize.py::test_initialize_is_answered_with_version_1_and_who_answers",),
+    29: ("acp/test_initialize.py::test_whatever_the_client_says_of_itself_it_is_answered",),
+    30: ("acp/test_initialize.py::test_a_version_that_is_none_is_refused_and_the_next_try_counts",),
     31: (
         "acp/test_initialize.py::test_another_request_first_is_invalid_and_initialize_still_works",
         "e2e/test_start.py::test_what_comes_before_the_warm_up_is_done_waits_and_is_answered_in_order",
     ),
-    32: (
-        "acp/test_initialize.py::test_no_terminal_login_is_offered_to_a_client_without_a_terminal",
-    ),
-    33: (
-        "acp/test_initialize.py::test_without_credentials_a_way_to_get_some_is_offered",
-    ),
-    34: (
-        "acp/test_initialize.py::test_the_first_line_is_the_answer_to_initialize_in_an_empty_home",
-    ),
-    35: (
-        "acp/test_initialize.py::test_an_unknown_way_to_authenticate_is_refused",
-    ),
+    32: ("acp/test_initialize.py::test_no_terminal_login_is_offered_to_a_client_without_a_terminal",),
+    33: ("acp/test_initialize.py::test_without_credentials_a_way_to_get_some_is_offered",),
+    34: ("acp/test_initialize.py::test_the_first_line_is_the_answer_to_initialize_in_an_empty_home",),
+    35: ("acp/test_initialize.py::test_an_unknown_way_to_authenticate_is_refused",),
     36: (
         "acp/test_initialize.py::test_without_a_model_a_session_needs_authentication_and_says_what_to_set",
         "acp/test_initialize.py::test_with_a_model_nothing_asks_for_authentication",
         "acp/test_initialize.py::test_a_key_that_the_provider_refuses_needs_authentication",
         "e2e/test_start.py::test_an_unusable_model_does_not_keep_the_agent_from_starting",
     ),
-    37: (
-        "acp/test_initialize.py::test_logout_is_unknown_since_it_is_not_advertised",
-    ),
-    38: (
-        "acp/test_initialize.py::test_what_is_advertised_is_routed_and_what_is_not_is_unknown",
-    ),
-    39: (
-        "acp/test_sessions.py::test_a_new_session_has_an_id_of_its_own",
-    ),
+    37: ("acp/test_initialize.py::test_logout_is_unknown_since_it_is_not_advertised",),
+    38: ("acp/test_initialize.py::test_what_is_advertised_is_routed_and_what_is_not_is_unknown",),
+    39: ("acp/test_sessions.py::test_a_new_session_has_an_id_of_its_own",),
     40: (
         "acp/test_sessions.py::test_a_session_that_is_asked_for_wrongly_is_refused",
         "acp/test_sessions.py::test_null_for_a_list_is_an_empty_list",
     ),
-    41: (
-        "acp/test_sessions.py::test_tools_work_in_the_sessions_folder_and_not_in_the_processs",
-    ),
-    42: (
-        "acp/test_sessions.py::test_nothing_about_a_new_session_comes_before_its_id",
-    ),
-    43: (
-        "acp/test_sessions.py::test_mcp_servers_that_are_not_started_are_said_to_be",
-    ),
+    41: ("acp/test_sessions.py::test_tools_work_in_the_sessions_folder_and_not_in_the_processs",),
+    42: ("acp/test_sessions.py::test_nothing_about_a_new_session_comes_before_its_id",),
+    43: ("acp/test_sessions.py::test_mcp_servers_that_are_not_started_are_said_to_be",),
     44: (
         "acp/test_sessions.py::test_a_loaded_session_is_shown_as_it_was_before_the_answer",
         "e2e/test_official_client.py::test_a_session_is_listed_loaded_and_resumed_by_the_next_process",
     ),
-    45: (
-        "acp/test_sessions.py::test_results_without_anything_to_say_are_empty_objects",
-    ),
+    45: ("acp/test_sessions.py::test_results_without_anything_to_say_are_empty_objects",),
     46: (
         "acp/test_sessions.py::test_a_session_goes_on_in_the_next_process_with_all_that_was_said",
         "e2e/test_official_client.py::test_a_session_is_listed_loaded_and_resumed_by_the_next_process",
@@ -185,15 +109,12 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_sessions.py::test_a_list_goes_from_page_to_page_and_shows_each_session_once",
         "e2e/test_official_client.py::test_a_session_is_listed_loaded_and_resumed_by_the_next_process",
     ),
-    50: (
-        "acp/test_sessions.py::test_a_cursor_that_is_none_of_ours_is_refused",
-    ),
-    51: (
-        "acp/test_sessions.py::test_a_deleted_session_is_gone_and_deleting_it_again_succeeds",
-    ),
+    50: ("acp/test_sessions.py::test_a_cursor_that_is_none_of_ours_is_refused",),
+    51: ("acp/test_sessions.py::test_a_deleted_session_is_gone_and_deleting_it_again_succeeds",),
     52: (
         "acp/test_sessions.py::test_an_idle_session_is_closed_and_can_be_loaded_again",
         "acp/test_sessions.py::test_closing_ends_the_prompt_as_cancelled_and_what_it_started",
+        "e2e/test_sessions_side_by_side.py::test_closing_and_loading_in_one_write_close_and_load",
     ),
     53: (
         "acp/test_sessions.py::test_a_session_that_is_asked_for_wrongly_is_refused",
@@ -209,31 +130,21 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_prompt.py::test_every_update_names_its_session",
         "e2e/test_sessions_side_by_side.py::test_updates_of_two_streams_never_cross",
     ),
-    57: (
-        "acp/test_prompt.py::test_a_resource_link_is_taken_and_reaches_the_log",
-    ),
+    57: ("acp/test_prompt.py::test_a_resource_link_is_taken_and_reaches_the_log",),
     58: (
         "acp/test_prompt.py::test_an_embedded_text_is_taken_since_it_is_advertised",
         "acp/test_prompt.py::test_a_block_is_taken_exactly_if_it_is_advertised",
         "acp/test_prompt.py::test_a_block_that_is_none_is_refused",
     ),
-    59: (
-        "acp/test_prompt.py::test_no_object_has_a_member_that_the_schema_does_not_name",
-    ),
-    60: (
-        "acp/test_prompt.py::test_all_updates_precede_the_answer_and_then_it_is_quiet",
-    ),
+    59: ("acp/test_prompt.py::test_no_object_has_a_member_that_the_schema_does_not_name",),
+    60: ("acp/test_prompt.py::test_all_updates_precede_the_answer_and_then_it_is_quiet",),
     61: (
         "acp/test_prompt.py::test_a_call_is_announced_moves_forward_and_is_closed",
         "acp/test_prompt.py::test_calls_marked_parallel_all_get_their_results",
         "e2e/test_official_client.py::test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order",
     ),
-    62: (
-        "acp/test_prompt.py::test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own",
-    ),
-    63: (
-        "acp/test_prompt.py::test_a_plan_is_shown_whole_each_time",
-    ),
+    62: ("acp/test_prompt.py::test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own",),
+    63: ("acp/test_prompt.py::test_a_plan_is_shown_whole_each_time",),
     64: (
         "acp/test_prompt.py::test_paths_are_absolute_and_a_new_file_has_no_old_text",
         "e2e/test_official_client.py::test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order",
@@ -255,12 +166,8 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_prompt.py::test_a_client_that_takes_no_notices_gets_none",
         "acp/test_prompt.py::test_a_client_that_takes_notices_gets_them",
     ),
-    69: (
-        "acp/test_prompt.py::test_trace_context_is_taken_and_a_malformed_one_ignored",
-    ),
-    70: (
-        "acp/test_prompt.py::test_what_stands_in_meta_routes_nothing",
-    ),
+    69: ("acp/test_prompt.py::test_trace_context_is_taken_and_a_malformed_one_ignored",),
+    70: ("acp/test_prompt.py::test_what_stands_in_meta_routes_nothing",),
     71: (
         "e2e/test_cancel.py::test_a_cancel_while_the_model_streams_ends_the_turn_as_cancelled",
         "e2e/test_cancel.py::test_a_cancel_of_a_flood_is_heard",
@@ -270,21 +177,15 @@ COVERED: dict[int, tuple[str, ...]] = {
         "e2e/test_cancel.py::test_a_cancel_drops_the_prompts_that_wait",
         "e2e/test_sessions_side_by_side.py::test_cancelling_one_session_leaves_the_other_alone",
     ),
-    72: (
-        "e2e/test_cancel.py::test_a_cancel_while_the_model_streams_ends_the_turn_as_cancelled",
-    ),
+    72: ("e2e/test_cancel.py::test_a_cancel_while_the_model_streams_ends_the_turn_as_cancelled",),
     73: (
         "e2e/test_cancel.py::test_a_cancel_during_a_question_runs_nothing_in_either_order",
         "e2e/test_cancel.py::test_a_yes_and_a_cancel_in_one_write_end_the_turn_as_cancelled",
         "e2e/test_cancel.py::test_after_a_cancelled_question_the_next_one_is_not_asked",
         "e2e/test_official_client.py::test_a_dismissed_question_cancels_the_turn",
     ),
-    74: (
-        "e2e/test_cancel.py::test_a_cancel_during_a_command_ends_its_whole_tree_within_a_second",
-    ),
-    75: (
-        "e2e/test_cancel.py::test_a_cancel_in_the_same_write_as_the_prompt_is_heard",
-    ),
+    74: ("e2e/test_cancel.py::test_a_cancel_during_a_command_ends_its_whole_tree_within_a_second",),
+    75: ("e2e/test_cancel.py::test_a_cancel_in_the_same_write_as_the_prompt_is_heard",),
     76: (
         "e2e/test_cancel.py::test_an_idle_cancel_is_nothing",
         "e2e/test_cancel.py::test_a_cancel_in_the_same_write_before_the_prompt_is_not_its_own",
@@ -304,9 +205,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "e2e/test_cancel.py::test_a_cancel_during_a_question_runs_nothing_in_either_order",
         "e2e/test_cancel.py::test_a_cancel_during_a_command_ends_its_whole_tree_within_a_second",
     ),
-    80: (
-        "acp/test_client_calls.py::test_of_a_client_that_can_nothing_nothing_special_is_asked",
-    ),
+    80: ("acp/test_client_calls.py::test_of_a_client_that_can_nothing_nothing_special_is_asked",),
     81: (
         "acp/test_client_calls.py::test_what_the_editor_has_not_saved_is_read_through_it_and_written_to_the_disk",
         "acp/test_client_calls.py::test_an_editor_that_writes_is_given_the_text",
@@ -326,9 +225,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_client_calls.py::test_a_choice_is_offered_as_buttons_where_there_is_no_form",
         "acp/test_client_calls.py::test_a_form_is_filled_in_or_not_and_the_turn_goes_on",
     ),
-    85: (
-        "acp/test_config.py::test_what_is_current_is_among_what_is_offered",
-    ),
+    85: ("acp/test_config.py::test_what_is_current_is_among_what_is_offered",),
     86: (
         "acp/test_config.py::test_a_mode_can_be_set_and_the_options_follow",
         "acp/test_config.py::test_an_unknown_mode_is_refused_and_changes_nothing",
@@ -339,9 +236,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_config.py::test_a_mode_can_be_set_and_the_options_follow",
         "acp/test_config.py::test_setting_an_option_answers_with_all_of_them_and_the_mode_is_told",
     ),
-    88: (
-        "acp/test_config.py::test_no_option_is_a_boolean",
-    ),
+    88: ("acp/test_config.py::test_no_option_is_a_boolean",),
     89: (
         "acp/test_config.py::test_an_unknown_mode_is_refused_and_changes_nothing",
         "acp/test_config.py::test_an_unknown_option_or_value_is_refused_and_changes_nothing",
@@ -358,10 +253,9 @@ COVERED: dict[int, tuple[str, ...]] = {
     ),
     91: (
         "e2e/test_ending.py::test_stdin_on_the_null_device_is_the_end_of_the_input",
+        "e2e/test_ending.py::test_a_missing_stderr_harms_nothing",
     ),
-    92: (
-        "e2e/test_ending.py::test_a_peer_that_closes_our_stdout_ends_the_process_quietly",
-    ),
+    92: ("e2e/test_ending.py::test_a_peer_that_closes_our_stdout_ends_the_process_quietly",),
     93: (
         "e2e/test_ending.py::test_in_a_turn_the_process_ends_within_five_seconds_with_the_code_that_tells",
         "e2e/test_ending.py::test_a_turn_under_way_is_closed_by_the_loop_itself_and_the_prompt_answered",
@@ -374,12 +268,8 @@ COVERED: dict[int, tuple[str, ...]] = {
         "e2e/test_ending.py::test_a_client_that_stops_reading_fills_no_memory_and_can_still_cancel",
         "e2e/test_ending.py::test_a_client_that_neither_reads_nor_hangs_up_cannot_keep_the_process",
     ),
-    95: (
-        "e2e/test_ending.py::test_a_hundred_sessions_leave_nothing_behind",
-    ),
-    96: (
-        "e2e/test_ending.py::test_stderr_tells_neither_prompts_nor_keys",
-    ),
+    95: ("e2e/test_ending.py::test_a_hundred_sessions_leave_nothing_behind",),
+    96: ("e2e/test_ending.py::test_stderr_tells_neither_prompts_nor_keys",),
     97: (
         "e2e/test_start.py::test_nothing_heavy_is_imported_before_the_answer_to_initialize",
         "e2e/test_start.py::test_the_probe_sees_what_is_imported_too_early",

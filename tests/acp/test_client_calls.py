@@ -172,9 +172,7 @@ def _named(params: dict[str, Any], name: str) -> str:
         ({"error": {"code": -32602, "message": "no forms"}}, ""),
     ],
 )
-def test_a_form_is_filled_in_or_not_and_the_turn_goes_on(
-    asking: Asking, answer: dict[str, Any], told: str
-) -> None:
+def test_a_form_is_filled_in_or_not_and_the_turn_goes_on(asking: Asking, answer: dict[str, Any], told: str) -> None:
     """§9.84 C: decline, cancel and error handled; what is accepted is checked again."""
     agent, session = asking({"elicitation": {"form": {}}})
     agent.answers["elicitation/create"] = lambda params: answer

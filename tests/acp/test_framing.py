@@ -50,7 +50,7 @@ def test_a_prompt_with_newlines_separators_and_nul_is_replayed_as_it_was(
     assert [update["content"] for update in said] == [{"type": "text", "text": AWKWARD}]
 
 
-TOOL_THAT_PRINTS = '''
+TOOL_THAT_PRINTS = """
 import os, subprocess, sys, warnings
 from acp_bridge.content import Text
 from acp_bridge.tools import Access, Drawing, ToolOutput, ToolSpec
@@ -69,7 +69,7 @@ class Chatty:
         warnings.warn("a warning")
         subprocess.run(["sh", "-c", "echo from a child; cat"], check=True)
         return ToolOutput(content=(Text(text="quiet"),))
-'''
+"""
 
 
 def test_what_tools_libraries_and_children_print_never_reaches_stdout(start: START, tmp_path: Path) -> None:
@@ -89,7 +89,11 @@ def test_what_tools_libraries_and_children_print_never_reaches_stdout(start: STA
 def conversation() -> bytes:
     """Return the bytes of a short conversation up to three answers."""
     messages = [
-        {"id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientInfo": {"name": "é😀", "version": "1"}}},
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {"protocolVersion": 1, "clientInfo": {"name": "é😀", "version": "1"}},
+        },
         {"id": "zwei-é", "method": "session/list", "params": {"cwd": "/nowhere/é"}},
         {"id": 3, "method": "_not/there"},
     ]
@@ -143,7 +147,9 @@ def test_invalid_utf_8_is_a_parse_error_and_the_connection_lives(agent: Client, 
     assert error_of(agent, line)["code"] == -32700
 
 
-@pytest.mark.parametrize("line", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"session/list"},{"jsonrpc":"2.0","id":2}]'])
+@pytest.mark.parametrize(
+    "line", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"session/list"},{"jsonrpc":"2.0","id":2}]']
+)
 def test_a_batch_is_one_invalid_request(agent: Client, line: bytes) -> None:
     """§9.9 S: JSON array, empty or full → exactly one -32600, id null."""
     assert error_of(agent, line)["code"] == -32600

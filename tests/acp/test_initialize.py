@@ -116,7 +116,9 @@ def test_with_a_model_nothing_asks_for_authentication(start: Start, tmp_path: Pa
 
 def test_a_key_that_the_provider_refuses_needs_authentication(agent: Client, session: str) -> None:
     """§9.36 S, case 70: a wrong key gives -32000 at the prompt."""
-    failure = agent.refused("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "fail to sign in"}]})
+    failure = agent.refused(
+        "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "fail to sign in"}]}
+    )
     assert failure.code == -32000
     assert "the key was refused" in failure.data["details"]
 

@@ -87,7 +87,9 @@ def test_an_unknown_extension_notification_is_ignored(agent: Client, method: str
 
 def test_responses_that_nobody_waits_for_are_ignored(agent: Client, session: str) -> None:
     """§9.21 Q: response with unknown id, duplicate response: ignored."""
-    agent.send({"id": 999_999, "result": {}}, {"id": "x", "error": {"code": 1, "message": "m"}}, {"id": None, "result": 1})
+    agent.send(
+        {"id": 999_999, "result": {}}, {"id": "x", "error": {"code": 1, "message": "m"}}, {"id": None, "result": 1}
+    )
     agent.permit = choosing("reject_once")
     agent.prompted(session, "make a file")
     asked = agent.asked(session=session)

@@ -95,7 +95,9 @@ def test_a_block_is_taken_exactly_if_it_is_advertised(
     advertised = agent.initialize()["agentCapabilities"]["promptCapabilities"][capability]
     session = agent.new_session(tmp_path)
     answer = agent.answer(
-        agent.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "say hello"}, block]})
+        agent.request(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "say hello"}, block]}
+        )
     )
     if advertised:
         assert answer["result"] == {"stopReason": "end_turn"}
@@ -168,7 +170,10 @@ def test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own
 
 def test_a_plan_is_shown_whole_each_time(start: Start, tmp_path: Path) -> None:
     """§9.63 M: plan updates hold the full list; it is there again, as it was last, after a load."""
-    first = [{"content": "Look", "status": "in_progress"}, {"content": "Change", "status": "pending", "priority": "high"}]
+    first = [
+        {"content": "Look", "status": "in_progress"},
+        {"content": "Change", "status": "pending", "priority": "high"},
+    ]
     second = [{**first[0], "status": "completed"}, {**first[1], "status": "in_progress"}]
     script = written(tmp_path / "s.json", use("update_plan", entries=first), use("update_plan", entries=second))
     agent = start(script=script)
@@ -188,7 +193,11 @@ def test_paths_are_absolute_and_a_new_file_has_no_old_text(agent: Client, sessio
     made = turn(agent, session, "make a file")
     edited = turn(agent, session, "edit the file")
     diffs = [
-        block for u in made + edited if u.get("status") == "completed" for block in u["content"] if block["type"] == "diff"
+        block
+        for u in made + edited
+        if u.get("status") == "completed"
+        for block in u["content"]
+        if block["type"] == "diff"
     ]
     assert [(d["path"], d.get("oldText"), d["newText"]) for d in diffs] == [
         (str(tmp_path / "made.txt"), None, "made\n"),
@@ -322,3 +331,42 @@ def test_calls_marked_parallel_all_get_their_results(start: Start, tmp_path: Pat
     ended = [u["toolCallId"] for u in updates if u.get("status") == "completed"]
     assert len(set(cards)) == 25
     assert sorted(cards) == sorted(ended)
+
+
+def test_usage_is_the_context_now_and_the_window(start: Start, tmp_path: Path) -> None:
+    """Case 72: three turns: used is the current context and no sum over them, size the window."""
+    answers = [say("x", usage={"input_tokens": 100 * turn, "output_tokens": 10}) for turn in (1, 2, 3)]
+    agent = start(script=written(tmp_path / "s.json", *answers, context_window=8192))
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    for _ in answers:
+        turn(agent, session, "x")
+    shown = [(update["used"], update["size"]) for update in agent.updates(session, kind="usage_update")]
+    assert shown == [(110, 8192), (210, 8192), (310, 8192)]
+
+
+def test_a_turn_that_failed_is_there_whole_after_a_load_and_is_not_taken_up_again(start: Start, tmp_path: Path) -> None:
+    """Cases 16 and 17: two tools, then the provider fails; loaded elsewhere: text, tools and error; then "hello"."""
+    (tmp_path / "kept.txt").write_text("old\n")
+    script = written(
+        tmp_path / "s.json",
+        say("Hello.", when="ended with an error"),  # the next request tells the model how the turn before it ended
+        use_all(("read_file", {"path": "kept.txt"}), ("list_files", {}), when="do it"),
+        fail("bad_request", message="no such model"),
+    )
+    first = start(script=script)
+    first.initialize()
+    session = first.new_session(tmp_path)
+    assert first.refused("session/prompt", prompt_params(session, "do it")).code == -32603
+    first.kill()
+    second = start(script=script)
+    second.initialize()
+    second.call("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
+    shown = [u for u in second.updates(session) if u["sessionUpdate"] in ("user_message_chunk", "agent_message_chunk")]
+    assert shown[0]["content"]["text"] == "do it"
+    assert "no such model" in shown[-1]["content"]["text"]
+    assert [u["status"] for u in second.updates(session, kind="tool_call")] == ["completed"] * 2
+    mark = second.mark
+    assert second.prompted(session, "hello") == "end_turn"
+    [said] = second.updates(session, since=mark, kind="agent_message_chunk")
+    assert said["content"]["text"] == "Hello."

@@ -339,3 +339,10 @@ def test_a_session_is_found_by_another_spelling_of_its_folder(agent: Client, tmp
     for spelling in ("real", "link", "./real/../link"):
         listed = agent.call("session/list", {"cwd": f"{tmp_path}/{spelling}"})["sessions"]
         assert [entry["sessionId"] for entry in listed] == [session], spelling
+
+
+def test_a_verbatim_prefix_is_taken_from_a_folder_once(agent: Client, tmp_path: Path) -> None:
+    """Case 62: a cwd with Windows' verbatim prefix is normalised at entry; a resume by another spelling works."""
+    session = agent.new_session(f"\\\\?\\{tmp_path}")
+    [entry] = agent.call("session/list", {"cwd": str(tmp_path)})["sessions"]
+    assert (entry["sessionId"], entry["cwd"]) == (session, str(tmp_path))

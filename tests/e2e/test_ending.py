@@ -196,9 +196,26 @@ def test_stdin_on_the_null_device_is_the_end_of_the_input(tmp_path: Path) -> Non
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
 
 
+def test_a_missing_stderr_harms_nothing(tmp_path: Path) -> None:
+    """§9.91 Q: started without a stderr the process serves and ends as ever."""
+    closing = "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, '-m', 'acp_bridge'])"
+    ran = subprocess.run(
+        [sys.executable, "-c", closing],
+        input=b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n',
+        capture_output=True,
+        timeout=5,
+        env=clean_environment(tmp_path, ""),
+        check=False,
+    )
+    assert ran.returncode == 0
+    assert ran.stdout.startswith(b'{"jsonrpc":"2.0","id":1,"result"')
+
+
 def test_a_peer_that_closes_our_stdout_ends_the_process_quietly(start: Start, tmp_path: Path) -> None:
     """§9.92 Q: stdout closed by the peer → quiet exit, no traceback storm; the turn is closed as by any end."""
-    script = written(tmp_path / "s.json", pieces({"text": "word "}, {"wait_for": "go"}, {"text": "more ", "repeat": 50}))
+    script = written(
+        tmp_path / "s.json", pieces({"text": "word "}, {"wait_for": "go"}, {"text": "more ", "repeat": 50})
+    )
     client = start(script)
     client.initialize()
     session = client.new_session(tmp_path)
@@ -328,7 +345,9 @@ def test_a_hundred_sessions_leave_nothing_behind(start: Start, tmp_path: Path) -
                 client.prompted(session, "x")
             client.call("session/close", {"sessionId": session})
         process = f"/proc/{client.process.pid}"
-        return (len(os.listdir(f"{process}/fd")), len(os.listdir(f"{process}/task"))) if os.path.isdir(process) else (0, 0)
+        return (
+            (len(os.listdir(f"{process}/fd")), len(os.listdir(f"{process}/task"))) if os.path.isdir(process) else (0, 0)
+        )
 
     before = opened_and_closed(10)
     assert opened_and_closed(100) == before
@@ -336,7 +355,9 @@ def test_a_hundred_sessions_leave_nothing_behind(start: Start, tmp_path: Path) -
 
 def test_stderr_tells_neither_prompts_nor_keys(start: Start, tmp_path: Path) -> None:
     """§9.96 Q: stderr bounded; no prompt text or key at default level, also when turns fail and input is bad."""
-    script = written(tmp_path / "s.json", pieces({"fail": {"kind": "auth", "message": "refused"}}, when="secret-prompt"))
+    script = written(
+        tmp_path / "s.json", pieces({"fail": {"kind": "auth", "message": "refused"}}, when="secret-prompt")
+    )
     client = start(script, environment={"ANTHROPIC_API_KEY": "secret-key"})
     client.initialize()
     session = client.new_session(tmp_path)

@@ -121,8 +121,11 @@ async def test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order
     for call in "12":  # each in this order; a result may be shown a moment later than the next question
         assert editor.card(call) == ["pending", "asked", "in_progress", "completed"]
     [done] = [
-        item for item in editor.seen if isinstance(item, ToolCallProgress) and item.content and item.content[0].type == "diff"
+        item
+        for item in editor.seen
+        if isinstance(item, ToolCallProgress) and item.content and item.content[0].type == "diff"
     ]
+    assert done.content is not None
     diff = done.content[0]
     assert (diff.path, diff.old_text, diff.new_text) == (str(folder / "greeting.txt"), "hello\n", "good day\n")
     assert editor.said() == "I do both.Done."

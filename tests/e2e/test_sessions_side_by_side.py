@@ -102,7 +102,7 @@ def test_two_loads_in_one_write_both_show_the_session(start: Start, tmp_path: Pa
 
 
 def test_a_second_process_is_told_who_holds_the_session(start: Start, tmp_path: Path) -> None:
-    """Cases 18 and 19: load in two processes: refused with an error of its own; taken at once when the owner is dead."""
+    """Cases 18 and 19: loaded in two processes: an error of its own; taken at once when the owner is dead."""
     owner = start(written(tmp_path / "s.json", say("Hello.")))
     owner.initialize()
     session = owner.new_session(tmp_path)
@@ -120,7 +120,7 @@ def test_a_second_process_is_told_who_holds_the_session(start: Start, tmp_path: 
 
 
 def test_a_prompt_survives_a_kill_at_any_moment_of_its_turn(start: Start, tmp_path: Path) -> None:
-    """Cases 1, 8, 14, 47: killed while streaming, asking and running; loaded; nothing runs again; nothing is invented."""
+    """Cases 1, 8, 14, 47: killed while streaming, asking and running; nothing runs again, nothing is invented."""
     script = written(
         tmp_path / "s.json",
         hang("I begin", when="stream"),
@@ -160,7 +160,7 @@ def test_a_prompt_survives_a_kill_at_any_moment_of_its_turn(start: Start, tmp_pa
 
 
 def test_a_session_goes_on_where_it_was_cut_without_a_new_message(start: Start, tmp_path: Path) -> None:
-    """Case 3: killed while the model was at work; /continue makes the same request again, with no invented user turn."""
+    """Case 3: killed while the model was at work; /continue makes the same request again, with no invented turn."""
     script = written(tmp_path / "s.json", {"deltas": [{"text": "Half"}, {"wait_for": "go"}, {"text": " and whole."}]})
     first = start(script)
     first.initialize()

@@ -9,7 +9,18 @@ import pytest
 from harness.client import Client, clean_environment
 from harness.script import say, written
 
-HEAVY = ("pydantic", "pydantic_core", "mcp", "openai", "anthropic", "httpx", "rich", "platformdirs", "jsonschema", "acp")
+HEAVY = (
+    "pydantic",
+    "pydantic_core",
+    "mcp",
+    "openai",
+    "anthropic",
+    "httpx",
+    "rich",
+    "platformdirs",
+    "jsonschema",
+    "acp",
+)
 
 PROBE = """
 import os, sys
@@ -25,6 +36,19 @@ from acp_bridge.__main__ import main
 main()
 """
 """Says on stderr which packages are loaded at the moment at which the answer to `initialize` is written."""
+
+LAST_PROBE = """
+import os, sys
+real = os._exit
+def end(code):
+    real_write(2, ("LOADED " + " ".join({name.partition(".")[0] for name in sys.modules})).encode())
+    real(code)
+os._exit, real_write = end, os.write
+sys.argv[0] = "acp-bridge"
+from acp_bridge.__main__ import main
+main()
+"""
+"""Says the same at the very end."""
 
 
 def loaded_at_the_answer(tmp_path: Path, more: str = "") -> set[str]:
@@ -52,10 +76,9 @@ def test_the_probe_sees_what_is_imported_too_early(tmp_path: Path) -> None:
 
 def test_a_scripted_route_imports_no_providers_sdk(tmp_path: Path) -> None:
     """§9.97 Q: the warm-up imports what the configured route needs, and no more."""
-    probe = "import atexit, os, sys\nreal = os._exit\ndef end(code):\n    names = {n.partition('.')[0] for n in sys.modules}\n"
-    probe += "    os.write(2, ('LOADED ' + ' '.join(names)).encode())\n    real(code)\nos._exit = end\n"
-    probe += "from acp_bridge.__main__ import main\nsys.argv[0] = 'acp-bridge'\nmain()\n"
-    client = Client(tmp_path / "home", written(tmp_path / "s.json", say("x")), command=(sys.executable, "-c", probe))
+    client = Client(
+        tmp_path / "home", written(tmp_path / "s.json", say("x")), command=(sys.executable, "-c", LAST_PROBE)
+    )
     client.initialize()
     session = client.new_session(tmp_path)
     client.prompted(session, "x")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -329,7 +329,7 @@ class Client:
     # --- threads ---
 
     @contextlib.contextmanager
-    def not_reading(self) -> Iterator[None]:
+    def not_reading(self) -> Generator[None]:
         """Leave the agent's output in the pipe meanwhile."""
         self._reading.clear()
         try:
@@ -358,7 +358,7 @@ class Client:
         try:
             message = json.loads(line.decode())
             found = schema.faults(message, self._methods.get(_key(message)))
-        except Exception as exc:  # whatever it is, the line is at fault
+        except Exception as exc:  # noqa: BLE001  whatever it is, the line is at fault
             message, found = {}, [f"not a message: {exc!r}"]
         with self._news:
             self.faults += [f"{fault} in {line[:500]!r}" for fault in found]
@@ -368,7 +368,9 @@ class Client:
             self._answer(message)
 
     def _answer(self, request: Json) -> None:
-        asked = self.permit if request["method"] == "session/request_permission" else self.answers.get(request["method"])
+        asked = (
+            self.permit if request["method"] == "session/request_permission" else self.answers.get(request["method"])
+        )
         answer = asked(request["params"]) if asked is not None else None
         if answer is not None:
             self.send({"id": request["id"], **answer})
