@@ -27,6 +27,7 @@ from acp_bridge.session import (
     HeldSession,
     Journal,
     Loaded,
+    Log,
     ModelRequest,
     Page,
     Place,
@@ -329,8 +330,9 @@ class World:
         return [record.event for record in self.journal.log.records]
 
     def saved(self) -> list[Event]:
-        """What is on disk."""
-        return [record.event for record in self.store.memory._sessions["s1"].records]
+        """What is on disk, without streamed text that its message repeats."""
+        kept = self.store.memory._sessions["s1"]
+        return [record.event for record in Log(kept.header, kept.records, clock=lambda: 0).records]
 
     def of_type(self, event_type: str) -> list[Any]:
         return [event for event in self.events if event.type == event_type]

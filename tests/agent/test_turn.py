@@ -1,0 +1,295 @@
+"""A turn's table, and what the loop does with answers, failures, tools and queued prompts."""
+
+import itertools
+from typing import Any
+
+import anyio
+import pytest
+from agent.world import Shut, ToldTool, World, asks
+from session.provider import accept
+
+from acp_bridge.agent import Options, Phase
+from acp_bridge.agent.turn import NEXT, Sign, advance
+from acp_bridge.content import Failure, Text, ToolRequest
+from acp_bridge.errors import IllegalEvent, ToolError
+from acp_bridge.session import InputDropped, TurnEnded
+
+ALL = list(itertools.product(Phase, Sign))
+
+
+@pytest.mark.parametrize(("phase", "sign"), [pair for pair in ALL if pair not in NEXT])
+def test_a_sign_that_is_not_in_the_table_is_refused(phase: Phase, sign: Sign) -> None:
+    with pytest.raises(IllegalEvent, match=f"{sign.name} is not legal in {phase.name}"):
+        advance(phase, sign)
+
+
+@pytest.mark.parametrize(("phase", "sign"), list(NEXT))
+def test_a_sign_that_is_in_the_table_moves_on(phase: Phase, sign: Sign) -> None:
+    assert advance(phase, sign) is NEXT[phase, sign]
+
+
+def test_every_phase_is_reached_and_left() -> None:
+    assert set(NEXT.values()) == set(Phase) == {phase for phase, _ in NEXT}
+
+
+def fail(kind: str = "rate_limit", **more: Any) -> dict[str, Any]:
+    return {"deltas": [{"text": "half"}, {"fail": {"kind": kind, "message": "no", **more}}]}
+
+
+async def test_retries_are_logged_and_shown_as_messages_of_their_own() -> None:
+    world = World.of([fail(retry_after_s=0.0), fail("timeout"), {"text": "whole"}])
+    with anyio.fail_after(5):
+        async with world.running():
+            assert (await world.prompt()).reason == "completed"
+    failed = world.of_type("request/failed")
+    assert [(e.attempt, e.message_id, e.failure.kind, e.retry_after_s) for e in failed] == [
+        (1, "msg_1_1", "rate_limit", 0.0),
+        (2, "msg_1_1_2", "timeout", 0.0),
+    ]
+    assert [e.id for e in world.of_type("assistant/message")] == ["msg_1_1_3"]
+    assert len({repr(request.messages) for request in world.model.requests}) == 1
+
+
+async def test_a_retry_waits_as_long_as_the_provider_says_and_no_longer_than_is_bearable() -> None:
+    options = Options(max_attempts=3, retry_wait_s=9.0, max_retry_wait_s=60.0)
+    world = World.of([fail(retry_after_s=61.0)], options=options)
+    with anyio.fail_after(5):
+        async with world.running():
+            outcome = await world.prompt()
+    assert (outcome.reason, outcome.failure.kind) == ("error", "rate_limit")
+    assert [e.retry_after_s for e in world.of_type("request/failed")] == [None]
+
+
+async def test_attempts_are_bounded_and_a_final_failure_is_not_retried() -> None:
+    for answers, attempts in (([fail()], 3), ([fail("auth")], 1), ([fail(retryable=False)], 1)):
+        world = World.of(answers)
+        with anyio.fail_after(5):
+            async with world.running():
+                assert (await world.prompt()).reason == "error"
+        assert len(world.model.requests) == attempts
+
+
+async def test_requests_of_a_turn_are_bounded() -> None:
+    world = World.of([asks("t")] * 9, ToldTool("t"))
+    with anyio.fail_after(5):
+        async with world.running():
+            assert (await world.prompt()).reason == "max_requests"
+            accept(world.model.requests[-1].messages)
+    assert len(world.model.requests) == world.options.max_requests
+
+
+async def test_an_empty_answer_is_tried_again() -> None:
+    world = World.of([{"deltas": [{"text": "  \n"}]}, {"text": "after all"}])
+    with anyio.fail_after(5):
+        async with world.running():
+            await world.prompt()
+    assert [e.failure.kind for e in world.of_type("request/failed")][:1] == ["empty"]
+
+
+@pytest.mark.parametrize(("stop", "reason"), [("length", "max_tokens"), ("refusal", "refused")])
+async def test_requests_of_a_cut_off_answer_are_not_run(stop: str, reason: str) -> None:
+    tool = ToldTool("t")
+    world = World.of([asks("t", text="I will") | {"stop": stop}, {"text": "next"}], tool)
+    with anyio.fail_after(5):
+        async with world.running():
+            assert (await world.prompt()).reason == reason
+            assert (tool.entered, world.of_type("tool/result")) == ([], [])
+            await world.prompt()
+            accept(world.model.requests[-1].messages)
+
+
+async def test_bad_arguments_and_unknown_tools_are_told_to_the_model() -> None:
+    tool = ToldTool("t")
+    requests = [{"name": "t", "arguments": "{broken"}, {"name": "t", "arguments": "[1]"}, {"name": "nope"}]
+    world = World.of([{"tools": requests}, {"text": "I see"}], tool)
+    with anyio.fail_after(5):
+        async with world.running():
+            assert (await world.prompt()).reason == "completed"
+            accept(world.model.requests[-1].messages)
+    assert [e.code for e in world.of_type("tool/result")] == [
+        "INVALID_ARGUMENTS",
+        "INVALID_ARGUMENTS",
+        "UNKNOWN_TOOL",
+    ]
+    assert (tool.entered, world.of_type("tool/call")) == ([], [])
+
+
+async def test_a_tool_that_fails_ends_no_turn() -> None:
+    for error, code in ((ToolError("no such file"), "FAILED"), (ValueError("a defect"), "FAILED")):
+        tool = ToldTool("t")
+        tool.raises = error
+        world = World.of([asks("t"), {"text": "I see"}], tool)
+        with anyio.fail_after(5):
+            async with world.running():
+                assert (await world.prompt()).reason == "completed"
+        assert [(e.code, e.is_error) for e in world.of_type("tool/result")] == [(code, True)]
+
+
+async def test_calls_so_marked_run_side_by_side_ten_at_most_and_others_alone() -> None:
+    side, alone = ToldTool("side", parallel=True), ToldTool("alone")
+    side.door.shut()
+    world = World.of([asks(*["side"] * 12, "alone", "side", "side"), {"text": "done"}], side, alone)
+    seen: list[int] = []
+    alone.on_enter = lambda: seen.append(side.running)
+    with anyio.fail_after(5):
+        async with world.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(world.prompt)
+            await side.door.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert side.running == 10
+            side.door.open()
+    assert (side.most_running, seen, alone.most_running) == (10, [0], 1)
+    answers = world.model.requests[-1].messages[-1]
+    assert [answer.call_id for answer in answers.answers] == [f"call_1_1_{n}" for n in range(1, 16)]
+
+
+async def test_results_are_logged_as_they_settle_and_told_as_they_were_asked_for() -> None:
+    slow, quick = ToldTool("slow", parallel=True), ToldTool("quick", parallel=True)
+    slow.door.shut()
+    world = World.of([asks("slow", "quick"), {"text": "done"}], slow, quick)
+    with anyio.fail_after(5):
+        async with world.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(world.prompt)
+            await slow.door.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            slow.door.open()
+    assert [e.call_id for e in world.of_type("tool/result")] == ["call_1_1_2", "call_1_1_1"]
+    answers = world.model.requests[-1].messages[-1]
+    assert [answer.call_id for answer in answers.answers] == ["call_1_1_1", "call_1_1_2"]
+
+
+async def test_prompts_run_one_after_another_and_a_cancel_drops_those_that_wait() -> None:
+    world = World.of([{"deltas": [{"text": "I am at"}, {"hang": True}]}, {"text": "three"}])
+    with anyio.fail_after(5):
+        async with world.running():
+            jobs = [world.agent.submit((Text(text=word),)) for word in ("one", "two")]
+            await world.model.door.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            world.agent.cancel("client")
+            assert [(await world.agent.settled(job)).reason for job in jobs] == ["cancelled", "cancelled"]
+            assert (await world.prompt("three")).reason == "completed"
+            accept(world.model.requests[-1].messages)
+        assert InputDropped(id=jobs[1].input_id, reason="cancelled") in world.saved()
+    assert [(e.reason, e.by) for e in world.of_type("turn/end")] == [("cancelled", "client"), ("completed", None)]
+
+
+async def test_taking_one_prompt_back_leaves_the_others() -> None:
+    world = World.of([{"text": "one"}, {"text": "three"}])
+    world.model.door.shut()
+    with anyio.fail_after(5):
+        async with world.running():
+            jobs = [world.agent.submit((Text(text=word),)) for word in ("one", "two", "three")]
+            await world.model.door.reached.wait()
+            world.agent.cancel_job(jobs[1], "client")
+            world.model.door.open()
+            reasons = [(await world.agent.settled(job)).reason for job in jobs]
+    assert reasons == ["completed", "cancelled", "completed"]
+
+
+async def test_a_prompt_is_settled_by_its_own_turns_barrier_whatever_the_next_turn_meets() -> None:
+    world = World.of([{"text": "one"}, {"text": "two"}])
+    with anyio.fail_after(5):
+        async with world.running():
+            first, second = (world.agent.submit((Text(text=word),)) for word in ("one", "two"))
+            first.then = lambda: setattr(world.store.memory, "failing", True)
+            assert (await world.agent.settled(first)).reason == "completed"
+            outcome = await world.agent.settled(second)
+            assert outcome.failure is not None
+            assert outcome.failure.kind == "not_saved"
+
+
+async def test_an_interrupted_turn_is_gone_on_with_once_without_inventing_a_message() -> None:
+    world = World.of([asks("t"), {"deltas": [{"text": "half an ans"}, {"hang": True}]}], ToldTool("t"))
+    with anyio.fail_after(5):
+        async with world.killed():
+            world.agent.submit((Text(text="Do it."),))
+            while len(world.model.requests) < 2:
+                await anyio.wait_all_tasks_blocked()
+            await anyio.wait_all_tasks_blocked()
+            await world.journal.flush(world.journal.last_seq)
+        again = World.of([{"text": "not this"}, {"text": "whole"}], ToldTool("t"), store=world.store)
+        async with again.running(take=True):
+            assert again.agent.continuable() == 1
+            job = again.agent.submit_continuation()
+            assert job is not None
+            assert again.agent.submit_continuation() is None
+            assert (await again.agent.settled(job)).reason == "completed"
+            assert again.agent.continuable() is None
+    [request] = again.model.requests
+    assert request.messages == world.model.requests[1].messages
+    assert [e.continues for e in again.of_type("turn/start")] == [None, 1]
+    assert len(again.of_type("user/message")) == 1
+
+
+async def test_a_defect_in_the_loop_ends_the_turn_and_keeps_all_that_was_shown() -> None:
+    world = World.of([{"deltas": [{"text": "shown"}, {"hang": True}]}, {"text": "next"}])
+
+    class Broken(Exception):
+        pass
+
+    with anyio.fail_after(5):
+        async with world.running():
+            door = world.model.door
+            door.shut()
+            world.model.on_request = lambda: None
+            job = world.agent.submit((Text(text="Do it."),))
+            await door.reached.wait()
+            world.agent.journal.stream(1, 1, "msg_1_1", "text", "shown")
+
+            async def broken() -> None:
+                raise Broken
+
+            door.pass_through = broken  # pyright: ignore[reportAttributeAccessIssue]
+            world.peer.congested = True
+            world.peer.ready = broken
+            door.open()
+            outcome = await world.agent.settled(job)
+            assert outcome.failure == Failure(kind="internal", message="the agent failed inside")
+            [message] = world.of_type("assistant/message")
+            assert "".join(block.text for block in message.content).startswith("shown")
+            assert world.journal.log.state.turn is None
+            assert world.saved()[-1] == TurnEnded(turn=1, reason="error", failure=outcome.failure)
+            world.model.door, world.peer.congested = Shut(), False
+            assert (await world.prompt()).reason == "completed"
+
+
+async def test_the_agent_is_stopped_with_the_loops_own_last_events() -> None:
+    tool = ToldTool("t")
+    tool.door.shut()
+    world = World.of([asks("t", "t")], tool)
+    with anyio.fail_after(5):
+        async with world.running():
+            job = world.agent.submit((Text(text="Do it."),))
+            await tool.door.reached.wait()
+            world.agent.stop("shutdown")
+            late = world.agent.submit((Text(text="Too late."),))
+            await world.agent.quiet()
+            assert (job.outcome, late.outcome) == (job.outcome, late.outcome)
+            assert [(e.code) for e in world.of_type("tool/result")] == ["ABORTED", "ABORTED_BEFORE_DISPATCH"]
+            assert world.of_type("turn/end") == [TurnEnded(turn=1, reason="cancelled", by="shutdown")]
+            assert not any(record.synthetic for record in world.journal.log.records)
+            assert world.saved() == world.events
+            assert world.agent.continuable() == 1
+
+
+async def test_what_a_tool_says_in_a_broken_encoding_is_mended_and_saved() -> None:
+    tool = ToldTool("t")
+    tool.draw = lambda arguments, workspace: _drawing("\udcff")  # pyright: ignore[reportAttributeAccessIssue]
+    tool.raises = ToolError("cannot open '\udcff'")
+    world = World.of([asks("t"), {"text": "done"}], tool)
+    with anyio.fail_after(5):
+        async with world.running():
+            assert (await world.prompt()).reason == "completed"
+            assert world.saved() == world.events
+    [message, _] = world.of_type("assistant/message")
+    [request] = message.content
+    assert isinstance(request, ToolRequest)
+    assert request.title == "\ufffd"
+    assert request.locations[0].path == "/\ufffd"
+
+
+def _drawing(name: str) -> Any:
+    from acp_bridge.content import Location
+    from acp_bridge.tools import Drawing
+
+    return Drawing(title=name, kind="edit", locations=(Location(path=f"/{name}"),))
