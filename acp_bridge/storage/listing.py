@@ -19,7 +19,7 @@ from acp_bridge.session.store import Page, SessionFilter, SessionState, SessionS
 
 from . import names
 from .disk import NEW, READ, Disk, exists, read_whole, write_whole
-from .folder import LOG, size_of
+from .folder import LOG, is_session, size_of
 from .scan import scan
 from .summary import Shown, page_of
 
@@ -87,7 +87,11 @@ class Listing:
             if not entry.is_unreadable and wanted.takes(entry.cwd, entry.turns, is_open=session_id in is_open)
         ]
         places, following = page_of(shown, cursor, limit)
-        sessions = tuple(self._summary(session_id, entries[session_id], is_open) for _, session_id in places)
+        sessions = tuple(
+            self._summary(session_id, entries[session_id], is_open)
+            for _, session_id in places
+            if is_session(self._disk, self._root, session_id)  # a link is not one; looked at for what is shown alone
+        )
         damaged = () if cursor else tuple(sorted(name for name, entry in entries.items() if entry.is_unreadable))
         return Page(sessions, following, damaged)
 
