@@ -2,9 +2,20 @@
 
 Owns bytes, files, locks and syncs, and the promise that what was acknowledged survives. Knows no event's meaning beyond
 what a listing shows, and no policy: when to wait for the disk is the checkpoint policy's business.
+
+Bottom up: `disk` (system calls), `record` and `header` (lines), `mark` and `lock`, `scan` (reading), `log` (appending),
+`rewrite`, `held` (which of the two), `folder` and `shelf` (many sessions), `session` and `jsonl` (threads, the port).
+
+Decision: every system call goes through `Disk`, so that tests can record a run, make every disk that a crash may leave
+of the recording, and run this very code on each.
+Decision: a log is never repaired in place. Whatever has to be cut, healed or doubted is rewritten to a new file that is
+whole on the disk before it has the log's name; so there is one routine to get right, and the old file is still there.
+Decision: the first append of a hold also syncs the session's folder and the root: a process that was killed between a
+rename and its sync leaves a name that is seen, and that a power cut would take, with all that was acknowledged since.
 """
 
 from .jsonl import JsonlStore
 from .memory import MemoryStore
+from .offline import Verification
 
-__all__ = ["JsonlStore", "MemoryStore"]
+__all__ = ["JsonlStore", "MemoryStore", "Verification"]

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from acp_bridge.errors import StoreBusy, StoreError, StoreReplaced
 from acp_bridge.session.events import Record
@@ -21,6 +22,9 @@ from .record import body_of, follows
 from .worker import Call, Worker, in_own_thread, start
 
 T = TypeVar("T")
+
+LINGER_S = 1.0
+"""After how long a cancelled waiter leaves a write to its thread; on a dead disk it would wait for ever."""
 
 CLOSE_PATIENCE_S = 1.0
 """How long closing waits for a write that is under way; most take milliseconds, on a dead disk it never ends."""
@@ -39,6 +43,7 @@ class JsonlSession:
         self._putting: set[Call[None]] = set()
         self._closed: StoreError | None = None
         self._own_content: set[str] = set()
+        self._left = False  # whether a waiter ever went before its write had ended
 
     @property
     def loaded(self) -> Loaded:
@@ -50,16 +55,18 @@ class JsonlSession:
 
     async def append(self, records: Sequence[Record]) -> int:
         self._check_open()
-        return await self._save(records) if records else 0
+        missing = self._missing(records)
+        return await self._save(missing) if missing else 0
 
     async def repair(self, closers: Sequence[Record]) -> None:
         self._check_open()
-        if closers or self._held.must_rewrite:
-            await self._save(closers)
+        missing = self._missing(closers)
+        if missing or self._held.must_rewrite:
+            await self._save(missing)
 
     async def salvage(self, unsaved: Sequence[Record]) -> None:
         self._check_open()
-        missing = [record for record in unsaved if record.seq >= self._held.next_seq]  # given up, yet written
+        missing = [record for record in unsaved if record.seq >= self._held.next_seq]
         if self._held.is_poisoned:
             await self._write(partial(self._held.rewrite, self._bodies(missing)), rewriting=True)
         elif missing:
@@ -109,6 +116,12 @@ class JsonlSession:
         if self._writing is not None and not self._writing.ended:
             raise self._busy()
 
+    def _missing(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Leave out what a write that nobody waited for to its end has saved."""
+        if not self._left:
+            return records
+        return [record for record in records if record.seq >= self._held.next_seq]
+
     def _under_way(self) -> list[Call[int] | Call[None]]:
         calls = [*self._putting, *([self._writing] if self._writing else [])]
         return [call for call in calls if not call.ended]
@@ -135,21 +148,27 @@ class JsonlSession:
         return await self._write(save, rewriting=self._held.must_rewrite)
 
     async def _write(self, work: Callable[[], int], *, rewriting: bool) -> int:
-        """Do `work` in a thread and see it through, also if the waiter is cancelled."""
+        """Do `work` in a thread and see it through, also if the waiter is cancelled, but then not for ever."""
         self._writing = call = Call(work)
         if rewriting:
             start(call, f"rewrite {self._id}")  # it may take long; the thread that appends stays free of it
         else:
             self._worker.submit(call)
-        await _seen_through(call)
         try:
+            await _seen_through(call)
             return call.result()
         except StoreReplaced as exc:
             if self._closed is None:
                 self._shut(exc)  # whatever is in the log's place now, it is not ours to hold
             raise
+        finally:
+            self._left = self._left or not call.ended
 
 
 async def _seen_through(call: Call[T]) -> None:
-    with anyio.CancelScope(shield=True):  # bounded by `close`, which gives a stuck call up
-        await call.wait()
+    """Wait for `call`; a cancelled waiter still does, unless the call has taken `LINGER_S` already."""
+    while True:
+        with anyio.move_on_after(LINGER_S, shield=True):
+            await call.wait()
+            return
+        await checkpoint_if_cancelled()

@@ -10,6 +10,7 @@ writes to a disk needs crash tests of its own. Async tests run under anyio's pyt
 """
 
 import hashlib
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
@@ -150,9 +151,9 @@ def header(session_id: str = "s1", *, cwd: str = "/w", created: int = 1_000) -> 
     return Header(session_id=session_id, created=created, version="1", cwd=cwd, roots=(cwd,))
 
 
-def records(events: Sequence[Event], *, first: int = 0, time: int = 2_000) -> list[Record]:
-    """Return `events` as records from seq `first` on."""
-    return [Record(seq, time + seq, event) for seq, event in enumerate(events, first)]
+def records(events: Sequence[Event], *, first: int = 0, since: int = 2_000) -> list[Record]:
+    """Return `events` as records from seq `first` on, a millisecond apart."""
+    return [Record(seq, since + seq, event) for seq, event in enumerate(events, first)]
 
 
 A_TURN: tuple[Event, ...] = (TurnStarted(turn=1), TurnEnded(turn=1, reason="completed"))
@@ -171,7 +172,7 @@ async def held(store: Store, session_id: str) -> AsyncGenerator[HeldSession]:
 async def made(store: Store, session_id: str = "s1", events: Sequence[Event] = A_TURN, **members: object) -> None:
     """Make a session of `events` and let it go."""
     start = replace(header(session_id), **members)
-    await (await store.create(start, records(events, time=start.created))).close()
+    await (await store.create(start, records(events, since=start.created))).close()
 
 
 async def stored(store: Store, session_id: str = "s1") -> tuple[Record, ...]:
@@ -207,7 +208,7 @@ class StoreContract:
     async def test_what_was_created_is_there_for_another_process(self, open_store: OpenStore) -> None:
         await made(open_store())
         loaded = await open_store().read("s1")
-        assert (loaded.header, list(loaded.records)) == (header(), records(A_TURN, time=1_000))
+        assert (loaded.header, list(loaded.records)) == (header(), records(A_TURN, since=1_000))
         assert (loaded.dropped_bytes, loaded.may_not_last) == (0, False)
 
     async def test_an_id_is_given_once(self, store: Store) -> None:
@@ -408,7 +409,7 @@ class StoreContract:
             assert forked.loaded.header == start
             assert forked.loaded.records == (await stored(open_store()))[:3]
             assert await forked.get_content(_PICTURE_NAME) == _PICTURE
-            await forked.append(records([TurnStarted(turn=2)], first=3, time=9_000))
+            await forked.append(records([TurnStarted(turn=2)], first=3, since=9_000))
         await open_store().delete("s1")
         assert len(await stored(open_store(), "s2")) == 4
 
@@ -435,6 +436,12 @@ class StoreContract:
         await session.close()
         with pytest.raises(SessionNotFound):
             await store.read("s1")
+
+    async def test_a_sweep_leaves_alone_what_is_young_or_has_a_turn(self, open_store: OpenStore) -> None:
+        await made(open_store(), "old")
+        await made(open_store(), "young", events=(), created=time.time_ns() // 1_000_000)
+        assert await open_store().sweep() == 0
+        assert len(await listed(open_store(), with_empty=True)) == 2
 
     # Listing.
 

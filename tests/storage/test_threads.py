@@ -45,6 +45,7 @@ class StuckDisk(OsDisk):
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "CLOSE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(sessions, "LINGER_S", 0.05)
 
 
 async def until(claim: Callable[[], bool]) -> None:
@@ -128,6 +129,27 @@ async def test_a_cancelled_append_waits_for_its_write(tmp_path: Path) -> None:
             disk.free.set()
     assert written
     await session.close()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_cancelled_append_that_is_stuck_leaves_and_what_it_wrote_is_not_written_twice(
+    tmp_path: Path, ends: bool
+) -> None:
+    disk = StuckDisk()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    both = [*MORE, *records([SessionTitled(title="next")], first=3)]
+    with disk:
+        with anyio.fail_after(5), anyio.move_on_after(0.01):
+            await session.append(MORE)
+        with pytest.raises(StoreBusy):
+            await session.append(both)
+        with pytest.raises(StoreBusy):
+            await session.close()
+    await until(lambda: not session._under_way())  # type: ignore[attr-defined]
+    await session.append(both if ends else both[:1])
+    assert (await session.append(both) == 0) == ends
+    await session.close()
+    assert list((await loaded(tmp_path)).records) == [*records(TURN), *both]
 
 
 async def test_a_stuck_session_does_not_hold_up_another(tmp_path: Path) -> None:
