@@ -38,7 +38,17 @@ from acp_bridge.llm import (
 )
 from acp_bridge.session import Policy, Sessions, Store
 from acp_bridge.storage import JsonlStore, MemoryStore
-from acp_bridge.tools import Commands, GuardedCommands, LocalFiles, Mode, Tool, builtin_tools, earlier_commands_ended
+from acp_bridge.tools import (
+    Commands,
+    GuardedCommands,
+    LocalFiles,
+    McpServers,
+    Mode,
+    ServerSpec,
+    Tool,
+    builtin_tools,
+    earlier_commands_ended,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -104,9 +114,9 @@ async def _storage(
         try:
             yield sessions
         finally:
-            with deadline().shield():
-                await sessions.aclose()
             tasks.cancel_scope.cancel()
+            with deadline().within(1.0, "storage"):
+                await sessions.aclose()
 
 
 async def _sweep(store: Store) -> None:
@@ -159,6 +169,14 @@ async def _runtime(
         made.add(runner)
         return runner
 
+    def servers(session_id: str, cwd: Path, specs: tuple[ServerSpec, ...]) -> McpServers:
+        return McpServers(
+            specs,
+            env=config.environ,
+            cwd=cwd,
+            running=home / "sessions" / f"{session_id}.running" if on_disk else None,
+        )
+
     async def earlier_ended(session_id: str) -> bool:
         return await earlier_commands_ended(home / "sessions" / f"{session_id}.running")
 
@@ -188,6 +206,7 @@ async def _runtime(
             spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
             protected=_protected(config, home),
             earlier_ended=earlier_ended if on_disk else None,
+            servers=servers,
         )
     finally:
         with deadline().shield():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from acp_bridge.errors import BridgeError
 from acp_bridge.session import Place, Policy
-from acp_bridge.tools import Commands, Files, Mode, Tool, Workspace
+from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
 
 from .agent import Parts
 from .instructions import project_instructions
@@ -29,6 +29,7 @@ class Assembly:
         commands: makes a session's runner of commands, which the session's owner closes.
         spill: where a session's whole outputs go, by session id; None to keep none.
         protected: paths that ask always: this program's own.
+        servers: makes a session's MCP servers by its id, its folder and what to start; its owner runs and closes them.
         earlier_ended: waits a moment for the commands of a session's earlier process; whether they have ended.
     """
 
@@ -45,6 +46,7 @@ class Assembly:
     spill: Callable[[str], Path | None] = lambda _session_id: None
     protected: tuple[Path, ...] = ()
     earlier_ended: Callable[[str], Awaitable[bool]] | None = None
+    servers: Callable[[str, Path, tuple[ServerSpec, ...]], McpServers] | None = None
 
     def takes_images(self, route: str) -> bool:
         """Whether images in a prompt reach the route's model; False for a route that cannot be used."""

@@ -3,27 +3,35 @@
 Owns their life here: started, greeted, put away, and brought to quiet together. Knows neither params nor answers.
 """
 
+from collections import ChainMap
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
 
 from acp_bridge.acp import ClientCapabilities, outbound
-from acp_bridge.acp.inbound import McpServer
+from acp_bridge.acp.inbound import McpServer, StdioServer
 from acp_bridge.agent import Agent, Agents, Assembly
 from acp_bridge.effects import Deadline
 from acp_bridge.errors import BarrierFailed
 from acp_bridge.rpc import Peer
 from acp_bridge.session import Journal, Place, Recovery, Sessions
-from acp_bridge.tools import Commands
+from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
 from .conversation import Conversation
 from .failures import session_not_found
 from .recovery import recovery_text
 from .slash import COMMANDS
+
+MCP_BUDGET_S = 10.0
+"""How long a session's first turn waits for its MCP servers; `session/new` waits for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class Opened:
     agent: Agent
     conversation: Conversation
     commands: Commands
+    servers: McpServers | None
 
     @property
     def session_id(self) -> str:
@@ -55,6 +64,7 @@ class OpenSessions:
         self._closing: set[str] = set()
         self._turnstiles: dict[str, anyio.Lock] = {}
         self._agents = Agents(tasks)
+        self._notices = count(1)
 
     def __iter__(self) -> Iterator[Opened]:
         """Iterate over those that are open now."""
@@ -84,7 +94,7 @@ class OpenSessions:
             StoreError: it could not be made.
         """
         journal = await self._sessions.new(place, barriers=self._assembly.policy.barriers, config={})
-        entry = await self._started(journal, place, taken=False)
+        entry = await self._started(journal, place, servers, taken=False)
         self._tasks.start_soon(self._greet, entry, servers)  # runs once the answer that names the session is sent
         return entry
 
@@ -98,7 +108,7 @@ class OpenSessions:
             if (entry := self.find(session_id)) is not None:
                 return entry, Recovery()
             journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
-            entry = await self._started(journal, place, taken=True)
+            entry = await self._started(journal, place, servers, taken=True)
             try:
                 await self._assembly.policy.open(journal)
             except BarrierFailed as exc:
@@ -119,21 +129,49 @@ class OpenSessions:
             if not turnstile.locked():
                 self._turnstiles.pop(session_id, None)
 
-    async def _started(self, journal: Journal, place: Place, *, taken: bool) -> Opened:
+    async def _started(self, journal: Journal, place: Place, servers: list[McpServer], *, taken: bool) -> Opened:
         files = ClientFiles(self._peer, self._client, journal.session_id, self._assembly.files)
         parts = await self._assembly.parts(journal.session_id, place, taken=taken, files=files)
+        mcp = self._mcp_servers(journal.session_id, parts.workspace.cwd, servers)
+        if mcp is not None:
+            offered = ChainMap(dict(parts.tools), cast("dict[str, Tool]", mcp.tools))  # grows as servers get ready
+            parts = replace(parts, tools=offered, equipped=partial(mcp.ready, MCP_BUDGET_S))
+            self._tasks.start_soon(mcp.run)
         conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
-        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands)
+        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands, mcp)
         self._agents.start(agent)
         return entry
+
+    def _mcp_servers(self, session_id: str, cwd: Path, servers: list[McpServer]) -> McpServers | None:
+        specs = tuple(
+            ServerSpec(
+                name=server.name,
+                command=server.command,
+                args=tuple(server.args),
+                env={variable.name: variable.value for variable in server.env},
+            )
+            for server in servers
+            if isinstance(server, StdioServer)
+        )
+        make = self._assembly.servers
+        return make(session_id, cwd, specs) if specs and make is not None else None
 
     async def _greet(self, entry: Opened, servers: list[McpServer]) -> None:
         """Show what may not precede the answer that names the session."""
         entry.conversation.show(outbound.available_commands(COMMANDS))
-        if servers:
-            names = ", ".join(sorted(server.name for server in servers))
-            self.tell(entry, "warning", "MCP servers are not used", f"Not supported yet, so not started: {names}")
+        if remote := sorted(server.name for server in servers if not isinstance(server, StdioServer)):
+            self.tell(
+                entry,
+                "warning",
+                "MCP servers are not used",
+                f"Only stdio is supported, so not called: {', '.join(remote)}",
+            )
+        if entry.servers is not None:
+            entry.servers.on_problem(partial(self._tell_problem, entry))
+
+    def _tell_problem(self, entry: Opened, server: str, reason: str) -> None:
+        self.tell(entry, "warning", f"MCP server {server}", reason)
 
     # --- said to the user, never to the model ---
 
@@ -156,7 +194,7 @@ class OpenSessions:
             entry.conversation.show(outbound.notice(severity, title, description))
         else:
             text = outbound.text_block(f"{title}. {description}")
-            message_id = f"notice_{entry.agent.journal.last_seq}_{severity}"
+            message_id = f"notice_{next(self._notices)}"
             entry.conversation.show(outbound.chunk("agent_message_chunk", text, message_id))
 
     # --- out ---
