@@ -58,6 +58,7 @@ class Parts:
         instructions: the project's notes for agents, as text.
         earlier_ended: waits a moment for commands of an earlier process and says whether they have ended; None for a
             session that had no earlier process.
+        equipped: waits a moment for tools that are still being started.
     """
 
     policy: Policy
@@ -72,6 +73,7 @@ class Parts:
     instructions: str = ""
     system: str = ""
     earlier_ended: Callable[[], Awaitable[bool]] | None = None
+    equipped: Callable[[], Awaitable[None]] | None = None
 
 
 def _narrowest(*modes: Mode) -> Mode:
@@ -95,6 +97,7 @@ class Agent:
         self._mode_changes = 0
         self._held_to: dict[int, Mode] = {}  # by change of mode that is not on disk, what is not exceeded until then
         self._earlier_ended = parts.earlier_ended
+        self._equipped = parts.equipped
         journal.on_failure(self._storage_failed)
 
     # --- what is true now ---
@@ -286,7 +289,7 @@ class Agent:
             cancellation.cancel(self._stopping)
         try:
             await self._heal()
-            await self._look_for_earlier(self._turn)
+            await self._prepare(self._turn)
             self._entitle(job)
             outcome = await self._turn.run()
         except Exception:
@@ -304,14 +307,15 @@ class Agent:
         except StoreError as exc:
             logger.warning("session %s is still unsaved: %s", self.journal.session_id, exc)
 
-    async def _look_for_earlier(self, turn: Turn) -> None:
-        """Before the first turn here, give the commands of an earlier process a moment to end; say if they did not."""
+    async def _prepare(self, turn: Turn) -> None:
+        """Before the first turn here, wait a moment for tools to start and for an earlier process's commands to end."""
+        equipped, self._equipped = self._equipped, None
         earlier_ended, self._earlier_ended = self._earlier_ended, None
-        if earlier_ended is None:
-            return
         ended = False
         with turn.cancellation.scope():
-            ended = await earlier_ended()
+            if equipped is not None:
+                await equipped()
+            ended = earlier_ended is None or await earlier_ended()
         if not ended and turn.cancellation.cause is None:
             turn.notes = (*turn.notes, _STILL_RUNNING)
 
