@@ -13,6 +13,9 @@ from .names import full_names
 
 MAX_TOOLS = 64
 MAX_SESSION_TOOLS = 128
+MAX_LISTED = 512
+"""Tools offered of one server and in one session, and those that are looked at."""
+
 MAX_DESCRIPTION = 4_000
 MAX_SCHEMA = 32 * 1024
 MAX_DEFINITIONS = 256 * 1024
@@ -38,7 +41,7 @@ def offers(server: str, label: str, listed: Sequence[Any], *, room: int) -> tupl
     """Return what is offered of a list, `room` tools at most, and in words what is not, empty if all is."""
     known: dict[str, JsonObject] = {}
     dropped: list[str] = []
-    for entry in listed:
+    for entry in listed[:MAX_LISTED]:
         match entry:
             case {"name": str(name)} if name and name not in known:
                 known[name] = cast("JsonObject", entry)
@@ -46,6 +49,8 @@ def offers(server: str, label: str, listed: Sequence[Any], *, room: int) -> tupl
                 dropped.append(f"{name[:60]!r} is listed twice")
             case _:
                 dropped.append("one has no name")
+    if len(listed) > MAX_LISTED:
+        dropped.append(f"{len(listed) - MAX_LISTED} are more than is looked at")
     made: dict[str, Offer] = {}
     size = 0
     for name, entry in zip(full_names(label, list(known)), known.values(), strict=True):

@@ -112,8 +112,6 @@ class McpServers:
         self._told.append(tell)
 
     def _troubled(self, server: str, reason: str) -> None:
-        if self._scope.cancel_called:
-            return  # it ends because it is told to
         self.problems.append((server, reason))
         for tell in self._told:
             _tell(tell, server, reason)

@@ -101,6 +101,14 @@ def test_no_room_in_the_session_is_said() -> None:
     assert offers("s", "s", listed, room=2)[1] == ""
 
 
+def test_of_a_list_without_measure_only_the_beginning_is_looked_at() -> None:
+    made, words = offers("s", "s", [None] * 100_000 + [{"name": "a"}], room=2)
+    assert made == []
+    assert (
+        words == "of its 100001 tools, 0 can be used: one has no name, one has no name, one has no name, and 510 more"
+    )
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
