@@ -23,8 +23,8 @@ from acp_bridge.agent import Assembly, Models
 from acp_bridge.agent import Options as AgentOptions
 from acp_bridge.checkpoint import Options as CheckpointOptions
 from acp_bridge.checkpoint import policy_named
-from acp_bridge.config import Config
-from acp_bridge.effects import Deadline, Given, Key, Part
+from acp_bridge.config import Config, default_file
+from acp_bridge.effects import Deadline, Given, Key, Part, close_together
 from acp_bridge.errors import ConfigError, StoreError
 from acp_bridge.llm import (
     PRESETS,
@@ -64,6 +64,9 @@ DEFAULT_MODELS: Mapping[str, str] = {
     "mistral": "devstral-medium-latest",
 }
 """What a provider's key alone stands for."""
+
+_RUNTIME_SHARE = 0.6
+"""Of the time that is left, what closing the models and commands may take; the rest is for saving."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,18 +212,14 @@ async def _runtime(
             servers=servers,
         )
     finally:
-        with deadline().shield():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(models.aclose)
-                for runner in list(made):
-                    tasks.start_soon(runner.aclose)
+        with deadline().within(_RUNTIME_SHARE, "the models and commands"):
+            await close_together((models.aclose, *(runner.aclose for runner in list(made))))
 
 
 def _protected(config: Config, home: Path) -> tuple[Path, ...]:
-    paths = [home.resolve()]
-    if config.source:
-        paths.append(Path(config.source).resolve().parent)
-    return tuple(paths)
+    """Return what asks always: also where no file is yet, since what one names is imported at the next start."""
+    files = (config.source, default_file(config.environ))
+    return (home.resolve(), *(Path(file).resolve().parent for file in files if file))
 
 
 def _tools(config: Config, replacements: Replacements) -> tuple[Tool, ...]:
