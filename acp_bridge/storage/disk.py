@@ -4,10 +4,13 @@ Owns flags and modes: nothing is opened through a link, nothing blocks, nothing 
 read. Knows no log. Paths are whole; the ids in them were checked before (`names`).
 """
 
+import errno
 import fcntl
 import os
 import stat
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Protocol
 
 FILE_MODE = 0o600
@@ -94,14 +97,16 @@ class OsDisk:
 
     def sync(self, fd: int) -> None:
         if sys.platform == "darwin":
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there stops at the drive's own cache
+            with _unless_unknown_here(lambda: os.fsync(fd)):
+                fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there stops at the drive's own cache
         else:
             os.fdatasync(fd)
 
     def sync_folder(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _ALWAYS)
         try:
-            os.fsync(fd)
+            with _unless_unknown_here(lambda: None):
+                os.fsync(fd)
         finally:
             os.close(fd)
 
@@ -136,6 +141,17 @@ class OsDisk:
         except BlockingIOError:
             return False
         return True
+
+
+@contextmanager
+def _unless_unknown_here(instead: Callable[[], None]) -> Generator[None]:
+    """Do `instead` where the file system, a network's as a rule, has no such call. That is no failed sync."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+        instead()
 
 
 def _refuse_special(fd: int, path: str) -> None:

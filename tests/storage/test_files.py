@@ -1,5 +1,6 @@
 """Which files storage opens, with which modes, and which folders it refuses."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -178,3 +179,18 @@ async def test_a_read_only_root_is_an_error_that_names_the_path(tmp_path: Path) 
         await store.hold("s1")
     assert len((await store.read("s1")).records) == 2
     assert len((await store.list(SessionFilter())).sessions) == 1
+
+
+@pytest.mark.parametrize(("code", "works"), [(errno.EINVAL, True), (errno.EIO, False)])
+async def test_a_file_system_without_a_sync_of_folders_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, works: bool
+) -> None:
+    def fsync(fd: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if works:
+        await made(tmp_path / "sessions")
+    else:
+        with pytest.raises(StoreError):
+            await made(tmp_path / "sessions")
