@@ -249,7 +249,7 @@ class Turn:
                 match delta:
                     case Finished() | Failed():
                         return delta
-                    case TextDelta():
+                    case TextDelta() if delta.text:
                         self.journal.stream(self._number, step, message_id, "text", mended_text(delta.text))
                     case ThoughtDelta() if delta.text:
                         self.journal.stream(self._number, step, message_id, "thought", mended_text(delta.text))

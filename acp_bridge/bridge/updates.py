@@ -101,6 +101,10 @@ def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, b
     queued = {record.event.id: record.event for record in records if isinstance(record.event, InputQueued)}
     for record in records:
         yield from _replayed(record, _Facts(results, begun, queued, files))
+    done = {record.event.id for record in records if isinstance(record.event, UserMessage | InputDropped)}
+    for prompt in queued.values():
+        if prompt.id not in done:  # it waits for the turn under way, and is not shown again when it runs
+            yield from _said(prompt.content, prompt.id, files)
     yield from _last_state(records)
 
 
@@ -123,7 +127,7 @@ def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
         case InputDropped() as event if event.id in facts.queued:  # the client showed it; it is never run
             yield from _said(facts.queued[event.id].content, event.id, facts.files)
         case AssistantDelta() as event:
-            if event.kind != "arguments":
+            if event.kind != "arguments" and event.text:
                 yield _text_chunk(event.kind == "thought", event.text, event.message_id)
         case AssistantMessage() as event:
             yield from _answered(event, facts)
