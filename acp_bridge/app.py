@@ -198,10 +198,12 @@ async def _watch_reader(wire: Wire, ending: Ending) -> None:
 
 
 async def watch_signals(ending: Ending, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-    """Let the first signal begin the end, and a second one be it."""
+    """Let the first signal begin the end, if nothing else has, and a second one be it."""
+    signalled = False  # editors hang up and send SIGTERM back to back: that is one end, not two
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for number in received:
-            if ending.code is not None:
+            if signalled:
                 os._exit(128 + number)  # a second one: by the crash path, which loses nothing that was settled
+            signalled = True
             ending.begin(128 + number, f"signal {signal.Signals(number).name}")

@@ -5,8 +5,7 @@ Owns their lifetime. Knows no session.
 
 from collections.abc import Callable
 
-import anyio
-
+from acp_bridge.effects import close_together
 from acp_bridge.llm import Model
 
 
@@ -44,6 +43,4 @@ class Models:
     async def aclose(self) -> None:
         """Close every model; one that fails to close does not keep the others open."""
         models, self._opened = list(self._opened.values()), {}
-        async with anyio.create_task_group() as tasks:
-            for model in models:
-                tasks.start_soon(model.aclose)
+        await close_together(model.aclose for model in models)

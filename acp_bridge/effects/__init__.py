@@ -10,6 +10,7 @@ get nothing else, so two parts that need one another in the wrong order fail at 
 """
 
 from .cancellation import Cancellation
+from .closing import close_together
 from .composition import Given, Key, Part, composed, leaves
 from .deadline import Deadline, last_words
 from .registry import Registration, Registry
@@ -22,6 +23,7 @@ __all__ = [
     "Part",
     "Registration",
     "Registry",
+    "close_together",
     "composed",
     "last_words",
     "leaves",

@@ -38,3 +38,15 @@ class Deadline(NamedTuple):
         """`last_words` for this share of what is left, so that who overruns it leaves time to those who follow."""
         with last_words(self.left() * share) as scope:
             yield scope
+
+    @contextmanager
+    def within(self, share: float, what: str) -> Generator[None]:
+        """As `shield`, for a step whose overrun is a failure; `what` says in the message what did not end.
+
+        Raises:
+            TimeoutError: its share was over before its end.
+        """
+        with self.shield(share) as scope:
+            yield
+        if scope.cancelled_caught:
+            raise TimeoutError(f"{what} did not end in time")

@@ -45,6 +45,11 @@ class Watched(Client):
         self.counts: Counter[str] = Counter()
         super().__init__(*arguments, **more)
 
+    def write(self, data: bytes) -> None:
+        """Send, unless the agent was killed meanwhile."""
+        with contextlib.suppress(BrokenPipeError):
+            super().write(data)
+
     def _take(self, line: bytes) -> None:
         super()._take(line)
         message = self.received[-1]
