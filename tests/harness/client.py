@@ -311,8 +311,10 @@ class Client:
         return self.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities or {}, **more})
 
     def new_session(self, cwd: Path | str, **more: Any) -> str:
-        """Open a session and return its id."""
-        return self.call("session/new", {"cwd": str(cwd), "mcpServers": [], **more})["sessionId"]
+        """Open a session and return its id, once it has been greeted: what comes later is about what was done in it."""
+        session = self.call("session/new", {"cwd": str(cwd), "mcpServers": [], **more})["sessionId"]
+        self.update("available_commands_update", session=session)
+        return session
 
     def prompt(self, session: str, text: str) -> int:
         """Send a prompt and return its id."""
