@@ -1,7 +1,10 @@
 """A server's tool as a tool of the port. Owns how it is drawn, asked for and called; believes nothing of its server."""
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
+
+import orjson
 
 from acp_bridge.content import JsonObject
 from acp_bridge.tools.drawing import title
@@ -26,6 +29,8 @@ class McpTool:
         self._title = title(f"{server[:100]}: {offer.tool[:100]}")
         self._offer = offer
         self._call = call
+        definition = orjson.dumps([offer.tool, offer.description, offer.parameters], option=orjson.OPT_SORT_KEYS)
+        self._definition = hashlib.sha256(definition).hexdigest()[:12]
         self.spec = ToolSpec(
             name=offer.name, description=offer.description, parameters=offer.parameters, effect="write", kind="other"
         )
@@ -39,8 +44,8 @@ class McpTool:
         return Drawing(title=self._title, kind="other")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:  # noqa: ARG002 - likewise
-        """Execute. A grant covers this tool, whatever its arguments."""
-        return Access(kind="execute", scope=self.spec.name)
+        """Execute. A grant covers this tool as it is defined now, whatever its arguments; defined anew, it asks again."""
+        return Access(kind="execute", scope=f"{self.spec.name} as defined now ({self._definition})")
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:  # noqa: ARG002 - it has no part in our files
         """Have the server run it; cancelled, tell the server, which may have done it by then."""

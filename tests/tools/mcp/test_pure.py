@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,13 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
 from acp_bridge.rpc import Invalid, Success
 from acp_bridge.tools.mcp.checking import checked
 from acp_bridge.tools.mcp.lines import Lines, Throttle, message_in
 from acp_bridge.tools.mcp.names import full_names, labels
-from acp_bridge.tools.mcp.offer import offers
+from acp_bridge.tools.mcp.offer import Offer, offers
 from acp_bridge.tools.mcp.results import output_of
+from acp_bridge.tools.mcp.tool import McpTool
+from acp_bridge.tools.tool import Workspace
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -127,3 +131,15 @@ def test_no_result_and_no_list_can_raise(value: Any) -> None:
     for offer in made:
         with contextlib.suppress(ToolError):
             checked(offer.parameters, {"x": value})
+
+
+def test_a_grant_does_not_outlive_the_definition_it_was_given_for() -> None:
+    async def call(name: str, arguments: JsonObject) -> JsonObject:
+        raise AssertionError((name, arguments))
+
+    workspace = Workspace(cwd=Path("/"), roots=(Path("/"),))
+    scopes = {
+        McpTool("s", Offer("mcp__s__t", "t", description, {"type": "object"}), call).access({}, workspace).scope
+        for description in ("lists files", "removes files", "lists files")
+    }
+    assert len(scopes) == 2
