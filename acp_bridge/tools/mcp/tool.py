@@ -44,7 +44,7 @@ class McpTool:
         return Drawing(title=self._title, kind="other")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:  # noqa: ARG002 - likewise
-        """Execute. A grant covers this tool as it is defined now, whatever its arguments; defined anew, it asks again."""
+        """Execute. A grant covers this tool as it is defined now, whatever its arguments."""
         return Access(kind="execute", scope=f"{self.spec.name} as defined now ({self._definition})")
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:  # noqa: ARG002 - it has no part in our files

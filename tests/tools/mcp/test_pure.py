@@ -139,7 +139,9 @@ def test_a_grant_does_not_outlive_the_definition_it_was_given_for() -> None:
 
     workspace = Workspace(cwd=Path("/"), roots=(Path("/"),))
     scopes = {
-        McpTool("s", Offer("mcp__s__t", "t", description, {"type": "object"}), call).access({}, workspace).scope
+        McpTool("s", Offer(name="mcp__s__t", tool="t", description=description, parameters={"type": "object"}), call)
+        .access({}, workspace)
+        .scope
         for description in ("lists files", "removes files", "lists files")
     }
     assert len(scopes) == 2

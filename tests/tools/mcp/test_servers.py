@@ -12,7 +12,6 @@ import pytest
 
 from acp_bridge.errors import ToolError
 from acp_bridge.tools import McpServers, ServerSpec, earlier_commands_ended
-from acp_bridge.tools.tool import Access
 
 from ..conftest import Marked  # noqa: TID252 - tests are no package to import from
 from .conftest import SERVERS, Benched, Odd, journal
