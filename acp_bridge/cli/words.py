@@ -66,7 +66,7 @@ def age(time_ms: int, now_ms: int) -> str:
     """Return how long ago a time is, as one would say it."""
     seconds = (now_ms - time_ms) // 1000
     if seconds < _MINUTE:
-        return "just now" if seconds >= -_MINUTE else minute(time_ms)
+        return "just now" if seconds >= -_MINUTE else local(time_ms).strftime("%Y-%m-%d")
     if seconds < _HOUR:
         return f"{seconds // _MINUTE} min ago"
     if seconds < _DAY:

@@ -1,12 +1,14 @@
 """`acp-bridge sessions list`: which sessions there are, newest first."""
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 from rich.text import Text
 
 from acp_bridge.cli.parser import CommandParser
@@ -19,7 +21,10 @@ from .stored import Stored, stored
 
 _ON_A_SCREEN = 30
 _PAGE = 1000
-_SHORT_ID = 10
+_SHORT_ID, _WHOLE_ID = 10, 22
+_STATE, _WHEN, _SIZE = 11, 10, 7
+_GAP = "  "
+_AS_IT_IS: Final[dict[str, Any]] = {"no_wrap": True, "overflow": "ignore", "crop": False}
 _WIDE = 130
 """Columns that a terminal must have before ids are shown whole."""
 _COLORS = {"idle": "dim", "interrupted": "yellow", "open": "green", "damaged": "red", "unreadable": "red"}
@@ -64,16 +69,30 @@ async def _list(sessions: Stored, which: SessionFilter, limit: int | None, as_js
         async for page in _pages(sessions, which, wanted):
             _print_lines(page)
     else:
-        shown: list[SessionSummary] = []
-        damaged: list[str] = []
-        more = False
-        async for page in _pages(sessions, which, wanted):
-            shown.extend(page.sessions)
-            damaged.extend(page.damaged)
-            more = page.cursor is not None
-        for line in _table(shown, damaged, more, which, terminal.width, sessions.root):
-            terminal.print(line)
+        await _show(terminal, sessions, which, wanted)
     return 0
+
+
+async def _show(terminal: Console, sessions: Stored, which: SessionFilter, wanted: int) -> None:
+    """Print what a person reads, page by page."""
+    columns = _Columns.of(terminal.width)
+    now = time.time_ns() // 1_000_000
+    count, first, states, more = 0, "", set[str](), False
+    async for page in _pages(sessions, which, wanted):
+        if not count and not states and (page.sessions or page.damaged):
+            terminal.print(columns.row("Title", "State", "When", "Size", "Id", "Folder", style="dim"), **_AS_IT_IS)
+        for one in page.sessions:
+            terminal.print(columns.session(one, now), **_AS_IT_IS)
+        for session_id in page.damaged:
+            terminal.print(columns.row("?", "unreadable", "", "", session_id, "", style="red"), **_AS_IT_IS)
+        states.update(one.state for one in page.sessions)
+        states.update("unreadable" for _ in page.damaged)
+        first = first or (page.sessions[0].session_id if page.sessions else "")
+        count, more = count + len(page.sessions), page.cursor is not None
+    for line in _footnotes(count, states, more, first[: columns.id] if columns.id < len(first) else ""):
+        terminal.print(Text(line, style="dim"))
+    if not states:
+        terminal.print(Text(_nothing(which, sessions.root)))
 
 
 async def _pages(sessions: Stored, which: SessionFilter, wanted: int) -> AsyncGenerator[Page]:
@@ -120,46 +139,70 @@ def _print_lines(page: Page) -> None:
         out(f"{session_id}\tunreadable\t\t\t\t\t")
 
 
-def _table(
-    shown: Sequence[SessionSummary], damaged: Sequence[str], more: bool, which: SessionFilter, width: int, root: Path
-) -> list[Table | Text]:
-    """Return what a person sees."""
-    lines: list[Table | Text] = []
-    if not shown and not damaged:
-        return [Text(_nothing(which, root))]
-    table = Table(box=None, padding=(0, 2, 0, 0), expand=True, header_style="dim")
-    table.add_column("Title", ratio=3, no_wrap=True, overflow="ellipsis", min_width=14)
-    for name, right in (("State", False), ("When", False), ("Size", True), ("Id", False)):
-        table.add_column(name, no_wrap=True, justify="right" if right else "left")
-    table.add_column("Folder", ratio=2, no_wrap=True, overflow="ellipsis", min_width=10)
-    now, cut = time.time_ns() // 1_000_000, width < _WIDE
-    for one in shown:
-        table.add_row(
-            Text(line_of(one.title)) if one.title else Text("untitled", style="dim italic"),
-            Text(one.state, style=_COLORS[one.state]),
-            Text(age(one.updated, now)),
-            Text(size(one.size), style="dim"),
-            Text(one.session_id[:_SHORT_ID] if cut else one.session_id, style="cyan"),
-            Text(short_path(one.cwd), style="dim"),
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How many cells each column has. Rows are laid out by hand: a table must know all of them, and takes its time."""
+
+    title: int
+    id: int
+    folder: int
+
+    @classmethod
+    def of(cls, width: int) -> "_Columns":
+        shown_id = _WHOLE_ID if width >= _WIDE else _SHORT_ID
+        left = max(width - 1 - _STATE - _WHEN - _SIZE - shown_id - 5 * len(_GAP), 2 * _SHORT_ID)
+        folder = left * 2 // 5
+        return cls(left - folder, shown_id, folder)
+
+    def session(self, one: SessionSummary, now: int) -> Text:
+        """Return a session's row."""
+        cells = self._cells(
+            line_of(one.title) or "untitled",
+            one.state,
+            age(one.updated, now),
+            size(one.size),
+            one.session_id,
+            short_path(one.cwd),
         )
-    for session_id in damaged:
-        state = Text("unreadable", style="red")
-        table.add_row(Text("?", style="dim"), state, "", "", Text(session_id, style="cyan"), "")
-    lines.append(table)
-    lines.extend(Text(line, style="dim") for line in _footnotes(shown, damaged, more, cut))
-    return lines
+        styles = ("" if one.title else "dim italic", _COLORS[one.state], "", "dim", "cyan", "dim")
+        row = Text()
+        for cell, style in zip(cells, styles, strict=True):
+            row.append(cell, style).append(_GAP)
+        return row
+
+    def row(self, *texts: str, style: str = "") -> Text:
+        """Return a row of one style."""
+        return Text(_GAP.join(self._cells(*texts)).rstrip(), style=style)
+
+    def _cells(self, *texts: str) -> list[str]:
+        """Return texts, each cut or filled to its column."""
+        cells = [_fitted(text, width) for text, width in zip(texts, self._widths(), strict=True)]
+        cells[3] = texts[3].rjust(_SIZE)
+        cells[4] = texts[4][: self.id].ljust(self.id)  # to be copied, so nothing stands for what is cut off
+        return cells
+
+    def _widths(self) -> tuple[int, ...]:
+        return self.title, _STATE, _WHEN, _SIZE, self.id, self.folder
 
 
-def _footnotes(shown: Sequence[SessionSummary], damaged: Sequence[str], more: bool, cut: bool) -> list[str]:
+def _fitted(text: str, width: int) -> str:
+    if text.isascii() and len(text) <= width:  # most are
+        return text.ljust(width)
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return set_cell_size(text, width)
+
+
+def _footnotes(count: int, states: Collection[str], more: bool, beginning: str) -> list[str]:
     notes: list[str] = []
     if more:
-        notes.append(f"The newest {counted(len(shown), 'session')}; --limit 0 shows all.")
-    if any(one.state == "interrupted" for one in shown):
+        notes.append(f"The newest {counted(count, 'session')}; --limit 0 shows all.")
+    if "interrupted" in states:
         notes.append("interrupted: the last turn was cut off, or runs in another process just now.")
-    if damaged or any(one.state == "damaged" for one in shown):
+    if "damaged" in states or "unreadable" in states:
         notes.append("`acp-bridge sessions verify` says what is wrong with the damaged ones.")
-    if cut and shown:
-        notes.append(f"The beginning of an id is enough: acp-bridge sessions show {shown[0].session_id[:_SHORT_ID]}")
+    if beginning:
+        notes.append(f"The beginning of an id is enough: acp-bridge sessions show {beginning}")
     return ["", *notes] if notes else []
 
 
