@@ -62,6 +62,7 @@ class Ending:
         self._busy = busy
         self._begun = anyio.Event()
         self._deadline: Deadline | None = None
+        self._watchdog: threading.Timer | None = None
 
     def begin(self, code: int, why: str) -> None:
         """End with `code`; later causes change nothing, unless they are failures."""
@@ -77,15 +78,21 @@ class Ending:
         """Return the one deadline; the first call starts it."""
         if self._deadline is None:
             self._deadline = Deadline.after(BUSY_S if self._busy() else IDLE_S)
-            _end_process_after(self._deadline.left() + _WATCHDOG_S, lambda: self.code or EXIT_FAILURE)
+            after_s = self._deadline.left() + _WATCHDOG_S
+            self._watchdog = _end_process_after(after_s, lambda: self.code or EXIT_FAILURE)
         return self._deadline
+
+    def reached(self) -> None:
+        """Call the watchdog off: the program has ended in time, and the process may be somebody else's."""
+        if self._watchdog is not None:
+            self._watchdog.cancel()
 
     async def wait(self) -> None:
         """Wait until something ends the program."""
         await self._begun.wait()
 
 
-def _end_process_after(seconds: float, code: Callable[[], int]) -> None:
+def _end_process_after(seconds: float, code: Callable[[], int]) -> threading.Timer:
     def end() -> None:
         logger.error("the program did not end in time; what was not written is lost to the client")
         os._exit(code())
@@ -93,6 +100,7 @@ def _end_process_after(seconds: float, code: Callable[[], int]) -> None:
     watchdog = threading.Timer(seconds, end)
     watchdog.daemon = True
     watchdog.start()
+    return watchdog
 
 
 async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
@@ -123,6 +131,7 @@ async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
                 with ending.deadline().shield():
                     await wire.drain(max(ending.deadline().left(), _DRAIN_S))
                 tasks.cancel_scope.cancel()
+    ending.reached()
     return ending.code or 0
 
 
