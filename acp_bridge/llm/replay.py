@@ -1,12 +1,17 @@
 """A recorded model: `replay:FOLDER`, and the `Recorder` that makes such a folder.
 
 Owns the folder's format: `0001.json`, `0002.json`, …, each `{"request": summary, "deltas": [...]}`; the deltas as in a
-script, so a recording can be edited by hand. The summary is for people. Which answer comes next is told by the same
-rule as for a script.
+script, so a recording can be edited by hand. Which answer comes next is told by the same rule as for a script. The
+summary says which request was answered so. `model.json`, if there is one, holds what the model behind said of itself:
+`{"context_window": 8192, "takes_images": false}`.
+
+Who plays a recording may want to know what it was asked: if there is a file `served.jsonl`, a line is added to it for
+each request, `{"answer": "0001.json", "route": …, "system": …, "tools": [names], "messages": [...]}`; `answer` is null
+where there was none. Snapshots compare it with the summaries, and count what was consumed.
 """
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
@@ -14,15 +19,17 @@ from typing import Any, assert_never
 
 import orjson
 
-from acp_bridge.content import JsonObject
+from acp_bridge.content import AnswerBlock, JsonObject, PromptBlock, ToolRequest
 from acp_bridge.errors import ConfigError
-from acp_bridge.session import ModelRequest
+from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest
 
 from .model import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
-from .script import script_from
+from .script import Answer, Script, script_from
 from .scripted import ScriptedModel, text_of
 
 _SUMMARY = 400
+_SERVED = "served.jsonl"
+_ABOUT = "model.json"
 
 
 def replayed(folder: str | os.PathLike[str]) -> ScriptedModel:
@@ -34,17 +41,84 @@ def replayed(folder: str | os.PathLike[str]) -> ScriptedModel:
     paths = sorted(Path(folder).glob("[0-9]*.json"))
     if not paths:
         raise ConfigError(f"no recording in {os.fspath(folder)!r}; it must hold files named 0001.json and so on")
-    return ScriptedModel(script_from([_answer(path) for path in paths], os.fspath(folder)))
+    about = Path(folder) / _ABOUT
+    facts: Any = _read(about) if about.exists() else {}
+    script = script_from({**facts, "answers": [_answer(path) for path in paths]}, os.fspath(folder))
+    served = Path(folder) / _SERVED
+    if not served.exists():
+        return ScriptedModel(script)
+    named = {f"answer {place}": path.name for place, path in enumerate(paths, 1)}
+    return _Watched(script, served, named)
+
+
+class _Watched(ScriptedModel):
+    """A recording that writes down what it is asked."""
+
+    def __init__(self, script: Script, served: Path, named: Mapping[str, str]) -> None:
+        super().__init__(script)
+        self._served = served
+        self._named = named
+        self._request: ModelRequest | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Yield the answer that the request has come to."""
+        self._request = request  # the choice is made before the first await
+        async with aclosing(super().stream(request)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    def _choose(self, messages: Sequence[Message]) -> Answer | None:
+        answer = super()._choose(messages)
+        assert self._request is not None, "only a request is answered"
+        told = {
+            "answer": None if answer is None else self._named[answer.at],
+            "route": self._request.route,
+            "system": self._request.system,
+            "tools": [tool.get("name") for tool in self._request.tools],
+            "messages": [_told(message) for message in messages],
+        }
+        with self._served.open("ab") as file:
+            file.write(orjson.dumps(told) + b"\n")
+        return answer
+
+
+def _told(message: Message) -> JsonObject:
+    match message:
+        case FromUser(content):
+            return {"role": "user", "content": [_block(block) for block in content]}
+        case FromAssistant(content):
+            return {"role": "assistant", "content": [_block(block) for block in content]}
+        case FromTools(answers):
+            return {
+                "role": "tools",
+                "content": [
+                    {"call": answer.call_id, "error": answer.is_error, "content": [_block(b) for b in answer.content]}
+                    for answer in answers
+                ],
+            }
+        case _:
+            assert_never(message)
+
+
+def _block(block: PromptBlock | AnswerBlock) -> JsonObject:
+    """Return a block as a provider would be told it; how a client draws it is none of that."""
+    if isinstance(block, ToolRequest):
+        return {"type": block.type, "call": block.call_id, "name": block.name, "arguments": block.arguments}
+    return {"type": block.type, **{key: value for key, value in asdict(block).items() if value not in ("", None)}}
 
 
 def _answer(path: Path) -> Any:
-    try:
-        value: Any = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError) as exc:
-        raise ConfigError(f"cannot read the recording {os.fspath(path)!r}: {exc}") from exc
+    value = _read(path)
     if isinstance(value, dict):
         value.pop("request", None)  # pyright: ignore[reportUnknownMemberType]
     return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as exc:
+        raise ConfigError(f"cannot read the recording {os.fspath(path)!r}: {exc}") from exc
 
 
 class Recorder:
@@ -58,6 +132,9 @@ class Recorder:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._count = len(list(self._folder.glob("[0-9]*.json")))
+        about = {"context_window": model.context_window, "takes_images": model.takes_images}
+        known = {key: value for key, value in about.items() if value is not None}
+        (self._folder / _ABOUT).write_bytes(orjson.dumps(known, option=orjson.OPT_INDENT_2) + b"\n")
 
     @property
     def context_window(self) -> int | None:

@@ -17,7 +17,7 @@ from acp_bridge.errors import ConfigError
 from .demo import DemoModel
 from .endpoint import Endpoint
 from .model import Model
-from .replay import replayed
+from .replay import Recorder, replayed
 from .scripted import ScriptedModel
 
 
@@ -73,7 +73,7 @@ PRESETS: Mapping[str, Preset] = {
 }
 """The providers over HTTP, in the order in which they are told of."""
 
-_BUILT_IN = ("local", "scripted", "replay", "demo")
+_BUILT_IN = ("local", "scripted", "replay", "record", "demo")
 _ADAPTERS = {
     "openai": (".openai", "OpenAIModel"),
     "anthropic": (".anthropic", "AnthropicModel"),
@@ -82,7 +82,12 @@ _ADAPTERS = {
 _LOCAL_NAMES = re.compile(r"PATH|HOME|TMPDIR|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_\w+|(?:GGML|OMP|CUDA|HIP|ROCR|MTL)_\w+")
 """Variables that matter to a model's own process. No key is among them."""
 
-_EXAMPLES = {"local": "local:model.gguf", "scripted": "scripted:answers.json", "replay": "replay:FOLDER"}
+_EXAMPLES = {
+    "local": "local:model.gguf",
+    "scripted": "scripted:answers.json",
+    "replay": "replay:FOLDER",
+    "record": "record:FOLDER=openai:gpt-5",
+}
 
 _LOCAL_IDLE_S = 600.0
 """A local model may read a long prompt for minutes before its first word, and says nothing meanwhile."""
@@ -191,6 +196,8 @@ def preload(route: Route) -> None:
     """Import what opening the route will need, and nothing else; for a warm-up thread."""
     if route.provider == "local":
         _adapter("local")
+    elif route.provider == "record":
+        preload(_recorded(route)[1])
     elif preset := PRESETS.get(route.provider):
         _adapter(preset.adapter)
 
@@ -213,8 +220,23 @@ def open_model(route: Route | str, options: Options | None = None) -> Model:
             return ScriptedModel(route.model)
         case "replay":
             return replayed(route.model)
+        case "record":
+            folder, behind = _recorded(route)
+            return Recorder(open_model(behind, options), folder)
         case _:
             return _adapter(PRESETS[route.provider].adapter)(endpoint_of(route, options))
+
+
+def _recorded(route: Route) -> tuple[str, Route]:
+    """Return where `record:FOLDER=ROUTE` writes, and the route that it listens to.
+
+    Raises:
+        ConfigError: it names no folder or no route.
+    """
+    folder, _, behind = route.model.partition("=")
+    if not folder or not behind:
+        raise ConfigError(f"the route {str(route)!r} must name a folder and a route: write {_EXAMPLES['record']!r}")
+    return folder, parse_route(behind)
 
 
 def _file_of(route: Route, options: Options) -> Endpoint:
