@@ -15,7 +15,7 @@ NOT_COVERED: dict[int, str] = {
 
 IN_PART: dict[int, str] = {
     36: "credentials come from the environment at start, so none can appear after `authenticate` in the same process",
-    43: "what becomes of a server that was asked for is said; that its tools reach the model is shown in tests/tools",
+    43: "that a server which fails is named is shown here; that tools of one reach the model, beside MCP's own tests",
     68: "the agent sends no compaction, plan operation or subagent updates at all",
     69: "trace context is taken and passed on to nobody",
     97: "what is imported is asserted, the time is not: a loaded machine would make it a lottery; see tests/bench",
@@ -85,7 +85,7 @@ COVERED: dict[int, tuple[str, ...]] = {
     ),
     41: ("acp/test_sessions.py::test_tools_work_in_the_sessions_folder_and_not_in_the_processs",),
     42: ("acp/test_sessions.py::test_nothing_about_a_new_session_comes_before_its_id",),
-    43: ("acp/test_sessions.py::test_mcp_servers_that_are_not_started_are_said_to_be",),
+    43: ("acp/test_sessions.py::test_a_server_that_does_not_start_is_named_and_the_session_goes_on",),
     44: (
         "acp/test_sessions.py::test_a_loaded_session_is_shown_as_it_was_before_the_answer",
         "e2e/test_official_client.py::test_a_session_is_listed_loaded_and_resumed_by_the_next_process",

@@ -285,7 +285,8 @@ def test_a_client_that_takes_notices_gets_them(start: Start, tmp_path: Path) -> 
     agent.initialize({"session": {"notices": {}}})
     server = {"name": "weather", "command": "/bin/false", "args": [], "env": []}
     session = agent.new_session(tmp_path, mcpServers=[server])
-    assert "weather" in agent.update("notice", session=session)["description"]
+    notice = agent.update("notice", session=session)
+    assert "weather" in f"{notice['title']} {notice['description']}"
     assert agent.updates(session, kind="agent_message_chunk") == []
 
 
