@@ -10,9 +10,10 @@ from session.provider import accept
 
 from acp_bridge.agent import Options, Phase
 from acp_bridge.agent.turn import NEXT, Sign, advance
-from acp_bridge.content import Failure, Text, ToolRequest
+from acp_bridge.content import Failure, Location, Text, ToolRequest
 from acp_bridge.errors import IllegalEvent, ToolError
-from acp_bridge.session import InputDropped, TurnEnded
+from acp_bridge.session import FromTools, InputDropped, TurnEnded
+from acp_bridge.tools import Drawing
 
 ALL = list(itertools.product(Phase, Sign))
 
@@ -140,6 +141,7 @@ async def test_calls_so_marked_run_side_by_side_ten_at_most_and_others_alone() -
             side.door.open()
     assert (side.most_running, seen, alone.most_running) == (10, [0], 1)
     answers = world.model.requests[-1].messages[-1]
+    assert isinstance(answers, FromTools)
     assert [answer.call_id for answer in answers.answers] == [f"call_1_1_{n}" for n in range(1, 16)]
 
 
@@ -155,6 +157,7 @@ async def test_results_are_logged_as_they_settle_and_told_as_they_were_asked_for
             slow.door.open()
     assert [e.call_id for e in world.of_type("tool/result")] == ["call_1_1_2", "call_1_1_1"]
     answers = world.model.requests[-1].messages[-1]
+    assert isinstance(answers, FromTools)
     assert [answer.call_id for answer in answers.answers] == ["call_1_1_1", "call_1_1_2"]
 
 
@@ -231,7 +234,6 @@ async def test_a_defect_in_the_loop_ends_the_turn_and_keeps_all_that_was_shown()
         async with world.running():
             door = world.model.door
             door.shut()
-            world.model.on_request = lambda: None
             job = world.agent.submit((Text(text="Do it."),))
             await door.reached.wait()
             world.agent.journal.stream(1, 1, "msg_1_1", "text", "shown")
@@ -239,7 +241,7 @@ async def test_a_defect_in_the_loop_ends_the_turn_and_keeps_all_that_was_shown()
             async def broken() -> None:
                 raise Broken
 
-            door.pass_through = broken  # pyright: ignore[reportAttributeAccessIssue]
+            door.pass_through = broken
             world.peer.congested = True
             world.peer.ready = broken
             door.open()
@@ -274,7 +276,7 @@ async def test_the_agent_is_stopped_with_the_loops_own_last_events() -> None:
 
 async def test_what_a_tool_says_in_a_broken_encoding_is_mended_and_saved() -> None:
     tool = ToldTool("t")
-    tool.draw = lambda arguments, workspace: _drawing("\udcff")  # pyright: ignore[reportAttributeAccessIssue]
+    tool.draw = lambda arguments, workspace: _drawing("\udcff")
     tool.raises = ToolError("cannot open '\udcff'")
     world = World.of([asks("t"), {"text": "done"}], tool)
     with anyio.fail_after(5):
@@ -289,7 +291,4 @@ async def test_what_a_tool_says_in_a_broken_encoding_is_mended_and_saved() -> No
 
 
 def _drawing(name: str) -> Any:
-    from acp_bridge.content import Location
-    from acp_bridge.tools import Drawing
-
     return Drawing(title=name, kind="edit", locations=(Location(path=f"/{name}"),))

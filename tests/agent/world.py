@@ -17,7 +17,7 @@ from acp_bridge.agent import Agent, Models, Options, Parts
 from acp_bridge.bridge.conversation import Conversation
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Diff, Effect, JsonObject, Location, Text
-from acp_bridge.errors import StoreError, StorePoisoned
+from acp_bridge.errors import StoreError
 from acp_bridge.llm import Delta, Model, ScriptedModel
 from acp_bridge.llm.script import script_from
 from acp_bridge.rpc import Peer, RpcError
@@ -144,6 +144,9 @@ class CountingStore:
 
     async def fork(self, session_id: str, header: Header, *, through: int) -> None:
         await self.memory.fork(session_id, header, through=through)
+
+    async def sweep(self) -> int:
+        return await self.memory.sweep()
 
 
 class ToldModel:
@@ -392,7 +395,3 @@ def asks(*names: str, text: str = "") -> JsonObject:
     """An answer that asks for these tools."""
     answer: JsonObject = {"tools": [{"name": name, "arguments": {"place": n}} for n, name in enumerate(names, 1)]}
     return {"text": text, **answer} if text else answer
-
-
-def poisoned() -> StorePoisoned:
-    return StorePoisoned("no space left", session_id="s1")

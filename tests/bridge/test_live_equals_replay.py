@@ -181,6 +181,7 @@ async def test_a_session_that_is_open_here_is_replayed_during_a_turn_and_goes_on
     ]
     world = World.of(script, tool)
     tool.door.shut()
+    before = 0
     with anyio.fail_after(5):
         async with world.running(), anyio.create_task_group() as tasks:
             jobs = [world.agent.submit((Text(text=word),)) for word in ("first", "second")]

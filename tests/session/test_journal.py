@@ -224,7 +224,7 @@ async def test_a_store_that_breaks_inside_is_a_failed_store_and_no_end_of_the_wr
     async def broken() -> None:
         raise ValueError("a record holds what JSON cannot carry")
 
-    store.door.pass_through = broken  # pyright: ignore[reportAttributeAccessIssue]
+    store.door.pass_through = broken
     told: list[object] = []
     journal.on_failure(told.append)
     with anyio.fail_after(5):
