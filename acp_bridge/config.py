@@ -16,11 +16,13 @@ Owns which settings there are and where each comes from; later sources win. Know
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from acp_bridge.content import Secrets
 from acp_bridge.errors import ConfigError
 
 Section: TypeAlias = Mapping[str, Any]
@@ -34,6 +36,10 @@ KEY_VARIABLES: Final = (
     "MISTRAL_API_KEY",
 )
 """The variables that hold providers' keys; one of them is enough to be configured."""
+
+_SECRET_NAME = re.compile(r"(?i)(?:.*_)?(?:API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSWORD)")
+_SECRET_CHARS = 8
+"""A shorter value is no secret worth its name, and would be found in any text."""
 
 _LEVELS = ("debug", "info", "warning", "error")
 _MODES = ("ask", "edit", "plan", "full")
@@ -84,6 +90,13 @@ class Config:
     def model_configured(self) -> bool:
         """Whether a model is named, or a provider's key is there to name one by."""
         return bool(self.model) or any(self.environ.get(name, "").strip() for name in KEY_VARIABLES)
+
+    @property
+    def secrets(self) -> Secrets:
+        """The values that nothing may show: providers' keys, and whatever else the environment calls a secret."""
+        found = {name: value.strip() for name, value in self.environ.items() if _SECRET_NAME.fullmatch(name)}
+        longest_first = sorted(found.items(), key=lambda item: -len(item[1]))  # one may hold another
+        return Secrets({name: value for name, value in longest_first if len(value) >= _SECRET_CHARS})
 
 
 def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Config:

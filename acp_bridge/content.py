@@ -1,11 +1,12 @@
-"""Words that model, log and wire share: content blocks, tool requests, usage, and the mending of text.
+"""Words that model, log and wire share: content blocks, tool requests, usage, and what text may hold.
 
 Owns the frozen values and their JSON form. Knows neither a provider's nor the protocol's shapes.
 """
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -14,6 +15,8 @@ MAX_SAFE_INTEGER = 2**53
 """Integers beyond ±2^53 lose digits in readers that keep numbers as doubles (RFC 8259 §6)."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What moves a cursor, rings, or turns text around; tab and line feed are left."""
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 ToolKind: TypeAlias = Literal[
@@ -175,6 +178,29 @@ class Failure:
 def mended_text(text: str) -> str:
     """Return `text` with every lone surrogate replaced by U+FFFD, since no UTF-8 can carry one (RFC 3629 §3)."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def escaped_text(text: str) -> str:
+    """Return `text` as a terminal can show it: controls and bidi overrides as escapes, but for tab and line feed."""
+    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What nothing may show, known by value, since a value can turn up anywhere.
+
+    Attributes:
+        values: by the name that stands in the value's place.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def hidden(self, text: str) -> str:
+        """Return `text` without them. To be called before anything is cut off: half a key is recognised by nobody."""
+        for name, value in self.values.items():
+            if value in text:
+                text = text.replace(value, f"[{name}]")
+        return text
 
 
 def mended(value: Any, *, depth: int = 64) -> Any:

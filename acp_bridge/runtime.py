@@ -209,6 +209,7 @@ async def _runtime(
             spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
             protected=_protected(config, home),
             earlier_ended=earlier_ended if on_disk else None,
+            secrets=config.secrets,
             servers=servers,
         )
     finally:

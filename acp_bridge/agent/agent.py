@@ -7,12 +7,12 @@ from its surroundings: only `cancel` and `stop` reach it, so that the loop itsel
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 import anyio
 
-from acp_bridge.content import Failure, PromptBlock, Text
+from acp_bridge.content import Failure, PromptBlock, Secrets, Text, escaped_text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, StoreError
 from acp_bridge.session import (
@@ -73,6 +73,7 @@ class Parts:
     instructions: str = ""
     system: str = ""
     earlier_ended: Callable[[], Awaitable[bool]] | None = None
+    secrets: Secrets = field(default_factory=Secrets)
     equipped: Callable[[], Awaitable[None]] | None = None
 
 
@@ -323,7 +324,7 @@ class Agent:
         if self.journal.log.state.title:
             return
         words = " ".join(block.text for block in job.content if isinstance(block, Text)).split()
-        title = " ".join(words)
+        title = escaped_text(" ".join(words))
         if title:
             cut = title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1].rstrip() + "…"
             self.journal.append(SessionTitled(title=cut))
@@ -358,6 +359,7 @@ class Agent:
                 commands=parts.commands,
                 watcher=self._frontend,
                 cancellation=cancellation,
+                secrets=parts.secrets,
             ),
         )
 

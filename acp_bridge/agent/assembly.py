@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from acp_bridge.content import Secrets
 from acp_bridge.errors import BridgeError
 from acp_bridge.session import Place, Policy
 from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
@@ -31,6 +32,7 @@ class Assembly:
         protected: paths that ask always: this program's own.
         servers: makes a session's MCP servers by its id, its folder and what to start; its owner runs and closes them.
         earlier_ended: waits a moment for the commands of a session's earlier process; whether they have ended.
+        secrets: what no tool's output may show.
     """
 
     policy: Policy
@@ -46,6 +48,7 @@ class Assembly:
     spill: Callable[[str], Path | None] = lambda _session_id: None
     protected: tuple[Path, ...] = ()
     earlier_ended: Callable[[str], Awaitable[bool]] | None = None
+    secrets: Secrets = field(default_factory=Secrets)
     servers: Callable[[str, Path, tuple[ServerSpec, ...]], McpServers] | None = None
 
     def takes_images(self, route: str) -> bool:
@@ -78,6 +81,7 @@ class Assembly:
             mode=self.mode,
             instructions=await project_instructions(workspace.roots),
             earlier_ended=partial(earlier_ended, session_id) if taken and earlier_ended is not None else None,
+            secrets=self.secrets,
         )
 
 

@@ -9,6 +9,8 @@ import threading
 from collections import deque
 from typing import Final
 
+from acp_bridge.content import Secrets, escaped_text
+
 _KEPT: Final = 1000
 """Lines that wait at most."""
 _LAST_S: Final = 0.2
@@ -16,10 +18,11 @@ _LAST_S: Final = 0.2
 
 
 class StderrHandler(logging.Handler):
-    """Writes records to a descriptor from a thread of its own."""
+    """Writes records to a descriptor from a thread of its own, without secrets and without control characters."""
 
-    def __init__(self, fd: int = 2) -> None:
+    def __init__(self, fd: int = 2, secrets: Secrets | None = None) -> None:
         super().__init__()
+        self._secrets = secrets or Secrets()
         self._fd = fd
         self._lines: deque[str] = deque()
         self._dropped = 0
@@ -33,7 +36,7 @@ class StderrHandler(logging.Handler):
         if len(self._lines) >= _KEPT:
             self._dropped += 1
             return
-        self._lines.append(self.format(record) + "\n")
+        self._lines.append(escaped_text(self._secrets.hidden(self.format(record))) + "\n")
         self._empty.clear()
         self._wake.set()
 
@@ -57,9 +60,9 @@ class StderrHandler(logging.Handler):
             self._empty.set()
 
 
-def log_to_stderr(level: str) -> StderrHandler:
+def log_to_stderr(level: str, secrets: Secrets) -> StderrHandler:
     """Send the program's log to stderr from now on."""
-    handler = StderrHandler()
+    handler = StderrHandler(secrets=secrets)
     handler.setFormatter(logging.Formatter("acp-bridge: %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=level.upper())
     return handler

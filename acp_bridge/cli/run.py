@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     arguments.cwd = os.path.abspath(arguments.cwd)
     if not os.path.isdir(arguments.cwd):
         raise ConfigError(f"--cwd names {arguments.cwd!r}, which is no folder")
-    log = log_to_stderr(config.log)
+    log = log_to_stderr(config.log, config.secrets)
     printer = _JsonPrinter() if arguments.json else _TextPrinter()
     try:
         return anyio.run(_run, config, arguments, prompt, printer)

@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
         if argument not in ("--acp", "--stdio"):  # what editors' older settings add
             raise ConfigError(f"serve takes no argument {argument!r}")
     config = load(os.environ)
-    log = log_to_stderr(config.log)
+    log = log_to_stderr(config.log, config.secrets)
     wire = open_stdio()  # before there is an event loop, whose own descriptors could take a missing one's number
     try:
         return anyio.run(serve, config, wire)

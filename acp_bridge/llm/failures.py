@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import orjson
 
-from acp_bridge.content import Failure, FailureKind, JsonObject, mended_text
+from acp_bridge.content import Failure, FailureKind, JsonObject, escaped_text, mended_text
 
 from .model import Failed
 from .script import RETRYABLE
@@ -79,8 +79,8 @@ class Provider:
     secret: str = ""
 
     def redacted(self, text: str) -> str:
-        """Return `text` without the key, cut to what a person reads, in characters that any log can store."""
-        text = mended_text(self._without_key(text)).strip()
+        """Return `text` without the key, cut to what a person reads, in characters that a log and a terminal can take."""
+        text = escaped_text(mended_text(self._without_key(text)).strip())
         return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]} …"
 
     def _without_key(self, text: str) -> str:

@@ -6,14 +6,14 @@ Knows neither a model nor a client. Logging is never cancelled: only the waits i
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 import anyio
 import orjson
 
-from acp_bridge.content import Failure, JsonObject, Text, ToolRequest, mended, mended_text
+from acp_bridge.content import Failure, JsonObject, Secrets, Text, ToolRequest, mended, mended_text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, ToolError
 from acp_bridge.session import (
@@ -61,6 +61,7 @@ class Pipeline:
         tools: by name, those that the model was offered.
         mode: asked at each call, since it may be narrowed while a turn runs.
         cancellation: cut short by its first cause; a started body is awaited.
+        secrets: taken out of everything that a tool puts out, before it is logged or shown.
     """
 
     journal: Journal
@@ -72,6 +73,7 @@ class Pipeline:
     commands: Commands
     watcher: Watcher
     cancellation: Cancellation
+    secrets: Secrets = field(default_factory=Secrets)
 
     async def run(self, turn: int, step: int, requests: Sequence[ToolRequest]) -> Failure | None:
         """Give every request its result; return why the turn must end in error, if it must."""
@@ -216,7 +218,7 @@ class Pipeline:
         return _refusal("ABORTED", f"It was stopped after it had begun; it may have been done in part.{so_far}")
 
     def _settle(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
-        bounded = _bounded(output)
+        bounded = _bounded(output, self.secrets)
         if bounded.plan is not None:
             self.journal.append(PlanUpdated(entries=tuple(mended(entry) for entry in bounded.plan)))
         self.journal.append(
@@ -258,7 +260,7 @@ class _Progress:
         )
 
     def _tell(self, output: str) -> None:
-        self.output = output
+        self.output = output = self._pipeline.secrets.hidden(output)
         self._pipeline.watcher.progress(self._call_id, output)
 
 
@@ -298,19 +300,21 @@ def _plain(options: Iterable[PermissionOption]) -> Iterator[JsonObject]:
         yield {"optionId": option.option_id, "name": option.name, "kind": option.kind}
 
 
-def _bounded(output: ToolOutput) -> ToolOutput:
-    """Return the output as it can be stored and read: mended, and its text cut in the middle beyond the limit."""
-    content = tuple(
-        Text(text=_cut(mended_text(block.text))) if isinstance(block, Text) else block for block in output.content
-    )
+def _bounded(output: ToolOutput, secrets: Secrets) -> ToolOutput:
+    """Return the output as it can be stored and read: mended, without secrets, its text cut in the middle if long."""
+
+    def fit(text: str) -> str:
+        return secrets.hidden(mended_text(text))
+
+    content = tuple(Text(text=_cut(fit(block.text))) if isinstance(block, Text) else block for block in output.content)
     shown = tuple(
-        replace(block, text=_cut(mended_text(block.text)))
+        replace(block, text=_cut(fit(block.text)))
         if isinstance(block, Text)
         else replace(
             block,
             path=mended_text(block.path),
-            old_text=None if block.old_text is None else mended_text(block.old_text),
-            new_text=mended_text(block.new_text),
+            old_text=None if block.old_text is None else fit(block.old_text),
+            new_text=fit(block.new_text),
         )
         for block in output.shown
     )
