@@ -102,6 +102,18 @@ def _next_move(messages: Sequence[Message], offered: frozenset[str]) -> _Move:
             )
         case (ToolRequest(name="edit_file" | "write_file"), ToolAnswer(is_error=False)):
             move = _Ask("Changed. Now I run a command to see that it holds. ", "run_command", {"command": _check(path)})
+        case (ToolRequest(name="run_command"), answer) if "Outcome unknown" in _text(answer):
+            move = _Ask(
+                "I do not know whether that command ran. I look at what it left behind instead of running it again. ",
+                "list_files",
+                {},
+            )
+        case (ToolRequest(name="list_files"), ToolAnswer(is_error=False) as answer):
+            left = ", ".join(_text(answer).split()[:12])
+            move = _Say(
+                f"In the folder there is: {left}. The command had begun and left its trace, so I do not run it again. "
+                f"{path} is changed as you asked."
+            )
         case (ToolRequest(name="run_command"), ToolAnswer(is_error=False)):
             move = _Say(f"Done: I read {path}, changed it and ran a command, and all of it went well.")
         case (request, answer):

@@ -138,10 +138,10 @@ def test_a_grant_does_not_outlive_the_definition_it_was_given_for() -> None:
         raise AssertionError((name, arguments))
 
     workspace = Workspace(cwd=Path("/"), roots=(Path("/"),))
-    scopes = {
-        McpTool("s", Offer(name="mcp__s__t", tool="t", description=description, parameters={"type": "object"}), call)
-        .access({}, workspace)
-        .scope
-        for description in ("lists files", "removes files", "lists files")
-    }
+
+    def scope(description: str) -> str:
+        offer = Offer(name="mcp__s__t", tool="t", description=description, parameters={"type": "object"})
+        return McpTool("s", offer, call).access({}, workspace).scope
+
+    scopes = {scope(description) for description in ("lists files", "removes files", "lists files")}
     assert len(scopes) == 2
