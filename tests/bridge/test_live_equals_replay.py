@@ -129,7 +129,7 @@ async def loaded(store: CountingStore) -> World:
 scripts = st.lists(answers(), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     scripts,
     st.integers(1, 3),

@@ -27,7 +27,7 @@ def test_the_strategies_know_every_event_of_the_union() -> None:
     assert set(EVENTS) == set(get_args(Event))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(records)
 def test_every_record_survives_json(record: Record) -> None:
     assert decode_record(orjson.loads(orjson.dumps(encode_record(record)))) == record
@@ -133,7 +133,7 @@ def _plain(value: object) -> bool:
             return False
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(wild)
 def test_what_is_mended_is_lossless_json_and_is_mended_once(value: object) -> None:
     once = mended(value)

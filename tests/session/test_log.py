@@ -118,7 +118,7 @@ def _whole(log: Log) -> tuple[Any, ...]:
     return deepcopy((log.records, log.state, log.transcript.messages, log.next_seq))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(choices, events)
 def test_any_event_is_either_refused_whole_or_taken_whole(choices: list[int], event: Event) -> None:
     log = walked(choices)

@@ -77,7 +77,7 @@ def prompted(log: Log) -> None:
 # --- properties ---
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(choices, st.sampled_from([ALL_BARRIERS, COARSE]))
 def test_every_cut_is_closed_wholly_and_always_alike(choices: list[int], barriers: tuple[str, ...]) -> None:
     for cut in cuts(walked(choices, barriers=barriers)):
@@ -99,7 +99,7 @@ def test_every_cut_is_closed_wholly_and_always_alike(choices: list[int], barrier
         assert before or not wanted
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(choices)
 def test_every_cut_can_be_gone_on_with_as_every_provider_accepts(choices: list[int]) -> None:
     for cut in cuts(walked(choices)):
@@ -116,7 +116,7 @@ def test_every_cut_can_be_gone_on_with_as_every_provider_accepts(choices: list[i
         accept(log.request().messages)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(choices)
 def test_what_was_logged_is_untouched_by_its_repair(choices: list[int]) -> None:
     for cut in cuts(walked(choices)):
@@ -134,7 +134,7 @@ def test_what_was_logged_is_untouched_by_its_repair(choices: list[int]) -> None:
         assert [r.seq for r in log.records if r.seq not in seqs] == list(range(cut.next_seq, log.next_seq))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(choices, st.sampled_from([ALL_BARRIERS, COARSE]))
 def test_a_call_is_said_never_to_have_started_only_where_that_is_certain(
     choices: list[int], barriers: tuple[str, ...]
