@@ -1,8 +1,12 @@
 """The command `acp-bridge`. The one place that reads the environment."""
 
+import os
 import sys
 
-from acp_bridge.cli import run
+if sys.path[:1] == [os.getcwd()]:
+    del sys.path[0]  # `python -m` puts the folder it is started in there: a repository's `openai.py` would be ours
+
+from acp_bridge.cli import run  # noqa: E402 - behind what it must not be taken from
 
 
 def main() -> None:

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from acp_bridge.content import AnswerBlock, Text, Thought, ToolRequest, mended_text
 from acp_bridge.errors import ToolError
 from acp_bridge.llm import TextDelta, ThoughtDelta, ToolDelta
-from acp_bridge.tools import Drawing, Tool, Workspace, parsed_arguments
+from acp_bridge.tools import Drawing, Tool, Workspace, escaped, parsed_arguments
+
+_TITLE = 240
+"""Characters that are shown of a name that no tool has."""
 
 
 @dataclass(slots=True)
@@ -90,7 +93,7 @@ class Answer:
 
 def _drawn(tool: Tool | None, name: str, arguments: str, workspace: Workspace) -> Drawing:
     if tool is None:
-        return Drawing(title=name, kind="other")
+        return Drawing(title=escaped(name)[:_TITLE], kind="other")
     try:
         return tool.draw(parsed_arguments(arguments), workspace)
     except ToolError:

@@ -79,7 +79,7 @@ class Provider:
     secret: str = ""
 
     def redacted(self, text: str) -> str:
-        """Return `text` without the key, cut to what a person reads, in characters that a log and a terminal can take."""
+        """Return `text` without the key, cut to what a person reads, in characters that log and terminal can take."""
         text = escaped_text(mended_text(self._without_key(text)).strip())
         return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]} …"
 

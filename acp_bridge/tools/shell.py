@@ -26,9 +26,10 @@ def grantable(command: str, cwd: Path) -> str:
 def is_simple(command: str) -> bool:
     """Whether `command` is surely one program and its words: no operator, expansion, comment or second line.
 
-    A glob that could reach hidden names, such as `.git`, is not simple either.
+    A glob that could reach hidden names, such as `.git`, is not simple either, nor is what a person would not see as it
+    is: bidi overrides and the like.
     """
-    if not command or len(command) > MAX_CHARACTERS or not _PLAIN.fullmatch(command):
+    if not command or len(command) > MAX_CHARACTERS or not _PLAIN.fullmatch(command) or not command.isprintable():
         return False
     try:
         words = shlex.split(command)
