@@ -93,7 +93,7 @@ async def test_storage_closes_after_the_turns_real_end_and_the_prompts_answer(tm
         say("Hello."),
     )
     environment = {"ACP_BRIDGE_MODEL": f"scripted:{script}", "ACP_BRIDGE_MODE": "full", "PATH": os.environ["PATH"]}
-    store, host, codes = TracedStore(), Host(), list[int]()
+    store, host, codes, answer = TracedStore(), Host(), list[int](), dict[str, Any]()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
 
