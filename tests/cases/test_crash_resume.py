@@ -1,10 +1,11 @@
 """Cases from the field: crash, resume, re-run. Each is told as the kind that it is one of.
 
-Case 2, a headless run, waits for `acp-bridge run`. Case 5 is told without sub tasks: there are none. Case 14 is the
-kill table (`tests/crash/kills/table.py`).
+Case 5 is told without sub tasks: there are none. Case 14 is the kill table (`tests/crash/kills/table.py`).
 """
 
 import json
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from crash.kills.provider import Provider, Reply, Wanted
 from harness import log
-from harness.client import Client, prompt_params
+from harness.client import Client, clean_environment, prompt_params
 from harness.processes import eventually, gone, pids_in, writing_pids
 from harness.script import fail, hang, say, use, use_all, written
 
@@ -83,6 +84,33 @@ def test_whatever_tool_was_finished_keeps_its_result(start: Start, project: Path
     [card] = cards(other, session).values()
     assert (card["toolCallId"], card["status"], card["content"]) == (live["toolCallId"], "completed", live["content"])
     assert {file.name: file.read_text() for file in project.iterdir()} == files
+
+
+# --- 2: headless ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_headless_run_that_is_ended_keeps_its_round_and_says_how_it_ended(
+    start: Start, project: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Case 2: the round was lost, and the exit code 0. It is on disk, the code is another, the reason is JSON."""
+    script = written(project / "s.json", use("run_command", command=slow(project), when="do it"))
+    command = [sys.executable, "-m", "acp_bridge", "run", "--json", "--mode", "full", "--cwd", str(project), "do it"]
+    environment = clean_environment(tmp_path / "home", f"scripted:{script}")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as process:
+        ran(project)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=10)
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert process.returncode == 128 + number
+    assert (lines[-1]["reason"], lines[-1]["exitCode"]) == ("cancelled", 128 + number)
+    gone(pids_in(project / "pids"), within_s=1)
+    client = start(script)
+    session = next(line["sessionId"] for line in lines if "sessionId" in line)
+    load(client, session, project)
+    found = events(client, session)
+    assert [event["type"] for event in found[-4:]] == ["tool/result", "step/end", "turn/end", "session/opened"]
+    assert not any(event.get("synthetic") for event in found)
 
 
 # --- 3: going on without inventing a message ---
