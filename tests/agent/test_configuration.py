@@ -134,9 +134,38 @@ async def test_a_narrower_mode_does_not_wait_for_a_wider_one_that_is_being_saved
                 await world.store.door.reached.wait()
                 tasks.start_soon(world.agent.configure, "mode", "plan")
                 await anyio.wait_all_tasks_blocked()
-                assert world.agent.mode == "plan"
-                world.store.door.open()
+                seen: list[str] = [world.agent.mode]
+                first = world.store.door.opened
+                world.store.door.shut()
+                first.set()
+                await world.store.door.reached.wait()  # the wider one is saved, the narrower one not yet
+                seen.append(world.agent.mode)
+                while world.journal.durable_seq < world.journal.last_seq:
+                    world.store.door.open()
+                    seen.append(world.agent.mode)
+                    await anyio.lowlevel.checkpoint()
+                assert set(seen) == {"plan"}
             assert (world.agent.mode, config(world)) == ("plan", {"mode": "plan"})
+
+
+async def test_a_narrower_mode_holds_between_the_end_of_an_earlier_change_and_its_own_logging() -> None:
+    world = World.of([], mode="ask")
+    seen: list[str] = []
+
+    async def widen() -> None:
+        await world.agent.configure("mode", "full")
+        seen.append(world.agent.mode)
+
+    with anyio.fail_after(5):
+        async with world.running(), anyio.create_task_group() as tasks:
+            world.store.door.shut()
+            tasks.start_soon(widen)
+            await world.store.door.reached.wait()
+            tasks.start_soon(world.agent.configure, "mode", "plan")
+            await anyio.wait_all_tasks_blocked()
+            world.store.door.open()
+            await anyio.wait_all_tasks_blocked()
+    assert seen == ["plan"]
 
 
 async def test_a_change_that_is_taken_back_by_the_client_is_settled_all_the_same() -> None:

@@ -247,6 +247,7 @@ class ToldPeer:
         self.answer: str | None = "allow_once"
         self.door = Shut()
         self.congested = False
+        self.behind = False
 
     def send_notification(self, method: str, params: JsonObject) -> None:
         assert method == "session/update"

@@ -9,7 +9,9 @@ from agent.world import CountingStore, ToldTool, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acp_bridge.bridge.updates import replay
 from acp_bridge.content import Text
+from acp_bridge.session import AssistantDelta, Record
 from acp_bridge.tools import Access
 
 End = Literal["", "cancel", "kill", "disk"]
@@ -204,3 +206,8 @@ def await_updates(world: World, before: int) -> list[dict[str, Any]]:
     rest = world.peer.updates[before:]
     first_live = next(i for i, update in enumerate(rest) if update["sessionUpdate"] == "tool_call_update")
     return shown + rest[first_live:]
+
+
+def test_a_log_that_holds_an_empty_piece_shows_no_message_for_it() -> None:
+    empty = AssistantDelta(turn=1, step=1, message_id="m", kind="text", text="")
+    assert list(replay([Record(0, 0, empty)], durable_seq=0, files={})) == []
