@@ -1,6 +1,7 @@
 """`acp-bridge sessions export`: a conversation as a file, for people or for programs."""
 
 import os
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -74,8 +75,8 @@ def _json(loaded: Loaded) -> str:
 
 
 def _to_stdout(data: bytes) -> None:
-    with os.fdopen(os.dup(1), "wb") as stream:  # UTF-8, whatever the terminal's encoding
-        stream.write(data)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)  # UTF-8, whatever the terminal's encoding
 
 
 def _to_file(path: Path, data: bytes) -> None:

@@ -168,6 +168,7 @@ class _Columns:
         row = Text()
         for cell, style in zip(cells, styles, strict=True):
             row.append(cell, style).append(_GAP)
+        row.rstrip()
         return row
 
     def row(self, *texts: str, style: str = "") -> Text:
