@@ -22,6 +22,9 @@ from .asking import asked
 
 logger = logging.getLogger(__name__)
 
+_LATE_CHARS = 256 * 1024
+"""What is held back of a message at most, to be joined into one chunk: a line of it is one that every client takes."""
+
 _CHUNK_KINDS: dict[DeltaKind, ChunkKind] = {"text": "agent_message_chunk", "thought": "agent_thought_chunk"}
 
 
@@ -37,6 +40,10 @@ class Conversation:
         self._lines = outbound.ChunkLines(self._session_id)
         self._withheld: deque[Record] = deque()  # results whose status waits for the disk
         self._meanwhile: list[Json] | None = None  # what happens while a replay is being sent
+        self._late: list[str] = []  # pieces of one message, held back while the client is behind
+        self._late_chars = 0
+        self._late_key: tuple[ChunkKind, str] = ("agent_message_chunk", "")
+        self._waiting = False
         self._replaying = anyio.Lock()
         self._undo = journal.observe(self)
 
@@ -48,6 +55,7 @@ class Conversation:
 
     def recorded(self, record: Record) -> None:
         """Show an event, or withhold it: a result's status is final for the client."""
+        self._send_late()
         if isinstance(record.event, ToolResult) and not self._policy.settled(self._journal, record.seq):
             self._withheld.append(record)
             return
@@ -66,10 +74,34 @@ class Conversation:
         chunk_kind = _CHUNK_KINDS.get(kind)
         if chunk_kind is None or not text:
             return
-        if self._meanwhile is None:
-            self._peer.send_raw(self._lines.line(chunk_kind, message_id, text))
-        else:
+        if self._meanwhile is not None:
             self._meanwhile.append(outbound.chunk(chunk_kind, outbound.text_block(text), message_id))
+        elif self._late or self._peer.behind:
+            self._hold_back(chunk_kind, message_id, text)
+        else:
+            self._peer.send_raw(self._lines.line(chunk_kind, message_id, text))
+
+    def _hold_back(self, kind: ChunkKind, message_id: str, text: str) -> None:
+        """Keep a piece to be joined with its neighbours: a client that is behind has one chunk to take, not hundreds."""
+        if self._late_key != (kind, message_id) or self._late_chars + len(text) > _LATE_CHARS:
+            self._send_late()
+            self._late_key = (kind, message_id)
+        self._late.append(text)
+        self._late_chars += len(text)
+        if not self._waiting:
+            self._waiting = True
+            self._peer.when_caught_up(self._caught_up)
+
+    def _caught_up(self) -> None:
+        self._waiting = False
+        self._send_late()
+
+    def _send_late(self) -> None:
+        if self._late:
+            kind, message_id = self._late_key
+            self._peer.send_raw(self._lines.line(kind, message_id, "".join(self._late)))
+            self._late.clear()
+            self._late_chars = 0
 
     def progress(self, call_id: str, output: str) -> None:
         """Show what a running call has put out so far."""
@@ -80,6 +112,7 @@ class Conversation:
         if self._meanwhile is not None:
             self._meanwhile.append(update)
         else:
+            self._send_late()
             self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
 
     @property
@@ -156,6 +189,7 @@ class Conversation:
             await self._replay()
 
     async def _replay(self) -> None:
+        self._send_late()
         seq = self._journal.last_seq  # seals streamed text, so that all that was shown is in the records
         records = [record for record in self._journal.log.records if record.seq <= seq]
         self._meanwhile = []

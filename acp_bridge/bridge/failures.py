@@ -14,12 +14,22 @@ from acp_bridge.errors import (
     StoreError,
     StorePoisoned,
 )
-from acp_bridge.rpc import INTERNAL_ERROR, RpcError
+from acp_bridge.rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcError
 
 
 def session_not_found(session_id: str) -> RpcError:
     """Return the error for an unknown, closed or malformed session id."""
     return RpcError(RESOURCE_NOT_FOUND, "no such session", {"sessionId": session_id[:64]})
+
+
+def folders_in_use(session_id: str) -> RpcError:
+    """Return the error for other folders in the middle of a turn."""
+    details = "cancel the turn or wait for its end, then load the session again"
+    return RpcError(
+        INVALID_REQUEST,
+        "the session's folders cannot change during a turn",
+        {"sessionId": session_id, "details": details},
+    )
 
 
 def failed(exc: BridgeError, session_id: str) -> RpcError:

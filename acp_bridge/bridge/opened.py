@@ -26,7 +26,7 @@ from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
 from .conversation import Conversation
-from .failures import session_not_found
+from .failures import folders_in_use, session_not_found
 from .recovery import recovery_text
 from .slash import COMMANDS
 
@@ -42,6 +42,7 @@ class Opened:
     conversation: Conversation
     commands: Commands
     servers: McpServers | None
+    place: Place
 
     @property
     def session_id(self) -> str:
@@ -101,12 +102,20 @@ class OpenSessions:
     async def take(self, session_id: str, place: Place, servers: list[McpServer]) -> tuple[Opened, Recovery]:
         """Return the session, from here if it is open, else from the store, repaired and behind its open barrier.
 
+        What a client names now are the session's folders (protocol: lists are not merged), so one that is open with
+        others is closed and taken anew.
+
         Raises:
             StoreError: as the store says.
+            RpcError: it is open with other folders, and a turn is under way in it.
         """
         async with self._alone(session_id):
             if (entry := self.find(session_id)) is not None:
-                return entry, Recovery()
+                if entry.place == place:
+                    return entry, Recovery()
+                if entry.agent.busy:
+                    raise folders_in_use(session_id)
+                await self._closed(entry)
             journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
             entry = await self._started(journal, place, servers, taken=True)
             try:
@@ -139,7 +148,7 @@ class OpenSessions:
             self._tasks.start_soon(mcp.run)
         conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
-        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands, mcp)
+        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands, mcp, place)
         self._agents.start(agent)
         return entry
 
@@ -206,19 +215,23 @@ class OpenSessions:
             StoreError: something could not be saved, or is being written still.
         """
         async with self._alone(session_id):
-            entry = self._entries.get(session_id)
-            if entry is None:
-                return
-            self._closing.add(session_id)
-            try:
-                entry.agent.stop("client")
-                await entry.agent.quiet()
-                await entry.commands.aclose()
-                entry.conversation.close()
-                await self._sessions.close(session_id)
-            finally:
-                self._closing.discard(session_id)
-                self._entries.pop(session_id, None)
+            if (entry := self._entries.get(session_id)) is not None:
+                await self._closed(entry)
+
+    async def _closed(self, entry: Opened) -> None:
+        session_id = entry.session_id
+        self._closing.add(session_id)
+        try:
+            entry.agent.stop("client")
+            await entry.agent.quiet()
+            if entry.servers is not None:
+                await entry.servers.aclose()
+            await entry.commands.aclose()
+            entry.conversation.close()
+            await self._sessions.close(session_id)
+        finally:
+            self._closing.discard(session_id)
+            self._entries.pop(session_id, None)
 
     async def quiet(self, deadline: Deadline, share: float) -> None:
         """Stop every agent at once, then wait until each has closed its turn and every request is answered.

@@ -49,8 +49,11 @@ def _block(
             )
         case ResourceBlock():
             resource = block.resource
-            if resource.text is None:
-                raise ValueError(f"prompt.{place}: binary resources are not taken; attach text, or link to the file")
+            if resource.text is None:  # named as dropped, to the model and so to its reader
+                kind = resource.mime_type or "unknown type"
+                return Text(
+                    text=mended_text(f"[{resource.uri}, binary data of {kind}, cannot be read and was left out]")
+                )
             return Resource(
                 uri=mended_text(resource.uri),
                 text=mended_text(resource.text),

@@ -84,19 +84,24 @@ def _refused(why: str, code: int) -> int:
 def _exit(code: int) -> NoReturn:
     """End at once, waiting for no thread: a write that hangs on a dead disk must not keep the process."""
     try:
-        sys.stdout.flush()
+        _flush(sys.stdout)
     except BrokenPipeError:
         code = code or _EXIT_BROKEN_PIPE
     except (OSError, ValueError) as exc:
         code = _refused(f"the output could not be written: {exc}", EXIT_TROUBLE)
     try:
-        sys.stderr.flush()
+        _flush(sys.stderr)
     finally:
         os._exit(code)
 
 
+def _flush(stream: TextIO | None) -> None:
+    if stream is not None:  # a descriptor that was not open at start
+        stream.flush()
+
+
 def _dispatch(argv: Sequence[str]) -> int:
-    if not argv and sys.stdin.isatty():
+    if not argv and _is_terminal(sys.stdin):
         return _greet()
     name, rest = (argv[0], list(argv[1:])) if argv else ("serve", [])
     if name == "help" and rest and rest[0] in COMMANDS:
@@ -118,7 +123,7 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 def _command(name: str, argv: list[str]) -> int:
     """Import and run one command: each is imported alone, since an editor waits for `serve`."""
-    if name == "serve" and argv == [] and sys.stdin.isatty() and sys.stderr.isatty():
+    if name == "serve" and argv == [] and _is_terminal(sys.stdin) and _is_terminal(sys.stderr):
         print(_WAITING, end="", file=sys.stderr)  # noqa: T201  a terminal, where nobody will speak JSON
     return int(import_module(f"acp_bridge.cli.{name}").main(argv))
 
@@ -151,3 +156,7 @@ def _help(stream: TextIO) -> int:
         file=stream,
     )
     return 0
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
