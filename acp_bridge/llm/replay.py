@@ -7,7 +7,7 @@ summary says which request was answered so. `model.json`, if there is one, holds
 
 Who plays a recording may want to know what it was asked: if there is a file `served.jsonl`, a line is added to it for
 each request, `{"answer": "0001.json", "route": …, "system": …, "tools": [names], "messages": [...]}`; `answer` is null
-where there was none. Snapshots compare it with the summaries, and count what was consumed.
+where there was none, and a recording without answers is one of a model that is never asked. Snapshots compare it with the summaries, and count what was consumed.
 """
 
 import os
@@ -39,12 +39,12 @@ def replayed(folder: str | os.PathLike[str]) -> ScriptedModel:
         ConfigError: the folder cannot be read, holds no recording, or a file of it is malformed.
     """
     paths = sorted(Path(folder).glob("[0-9]*.json"))
-    if not paths:
+    served = Path(folder) / _SERVED
+    if not paths and not served.exists():
         raise ConfigError(f"no recording in {os.fspath(folder)!r}; it must hold files named 0001.json and so on")
     about = Path(folder) / _ABOUT
     facts: Any = _read(about) if about.exists() else {}
     script = script_from({**facts, "answers": [_answer(path) for path in paths]}, os.fspath(folder))
-    served = Path(folder) / _SERVED
     if not served.exists():
         return ScriptedModel(script)
     named = {f"answer {place}": path.name for place, path in enumerate(paths, 1)}

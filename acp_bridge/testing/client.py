@@ -61,6 +61,13 @@ class _ProcessWire:
     async def ready(self) -> None:
         pass
 
+    @property
+    def behind(self) -> bool:
+        return False
+
+    async def caught_up(self) -> None:
+        pass
+
     async def drain(self, deadline_s: float) -> int:
         del deadline_s
         return 0

@@ -25,7 +25,13 @@ class Editor:
         asked: how many permission questions came so far.
     """
 
-    def __init__(self, buffers: Mapping[str, str], unreadable: Iterable[str], unwritable: Iterable[str]) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[str, str],
+        unreadable: Iterable[str],
+        unwritable: Iterable[str],
+        silent: Iterable[str],
+    ) -> None:
         """Take paths as absolute as they will be asked for."""
         self.faults: list[str] = []
         self.open: list[Json] = []
@@ -35,6 +41,7 @@ class Editor:
         self._buffers = dict(buffers)
         self._unreadable = frozenset(unreadable)
         self._unwritable = frozenset(unwritable)
+        self._silent = frozenset(silent)
 
     def prepare(self, permissions: Iterable[str], forms: Iterable[Any]) -> None:
         """Have answers ready for the next questions."""
@@ -65,6 +72,9 @@ class Editor:
                     self.faults.append(f"a form has no prepared answer: {params.get('message')!r}")
                     return {"result": {"action": "cancel"}}
                 return self._form(request, self._forms.popleft())
+            case "fs/read_text_file" | "fs/write_text_file" if params.get("path") in self._silent:
+                self.open.append(request)
+                return None
             case "fs/read_text_file":
                 return self._read(str(params.get("path")))
             case "fs/write_text_file":

@@ -91,9 +91,7 @@ def environment(place: Place, route: str, settings: Mapping[str, str], more: Map
         "ACP_BRIDGE_HOME": str(place.home / "bridge"),
         "ACP_BRIDGE_LOG": "warning",
     }
-    if route:
-        made["ACP_BRIDGE_MODEL"] = route
-    return {**made, **more, **settings}
+    return {**made, **more, **settings, "ACP_BRIDGE_MODEL": route}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +115,7 @@ def play(
     scenario: Scenario, place: Place, command: Sequence[str], *, route: str = "", env: Mapping[str, str] | None = None
 ) -> Played:
     """Run a scenario from its first step to the agent's end."""
-    if not route and any(place.model.glob("[0-9]*.json")):
-        route = f"replay:{place.model}"
+    route = route or scenario.agent.get("ACP_BRIDGE_MODEL", f"replay:{place.model}")
     run = _Run(scenario, place, command, route, env or {})
     try:
         run.play()
@@ -169,6 +166,7 @@ class _Run:
             {str(at(path)): text for path, text in scenario.buffers.items()},
             [str(at(path)) for path in scenario.unreadable],
             [str(at(path)) for path in scenario.unwritable],
+            [str(at(path)) for path in scenario.silent],
         )
 
     def path_of(self, name: str) -> Path:

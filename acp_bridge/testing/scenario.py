@@ -9,7 +9,7 @@ Owns which steps there are and what each takes. Plays nothing. The file, which a
 
     [editor]                        # what the client has open, and how it fails
     buffers = { "a.py" = "unsaved text" }
-    unwritable = ["b.py"]
+    unwritable = ["b.py"]           # also unreadable; silent: the client never answers for these
 
     [[step]]
     do = "initialize"               # client = {capabilities} | "zed" | "bare" | "full"
@@ -133,6 +133,7 @@ class Scenario:
     buffers: Mapping[str, str] = field(default_factory=dict[str, str])
     unwritable: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
     whole_header: bool = False
     unknown_tools: tuple[str, ...] = ()
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -152,7 +153,7 @@ def read_scenario(path: Path) -> Scenario:
     about = top.get("about")
     if not isinstance(about, str) or not about.strip() or "\n" in about.strip():
         raise ScenarioFault("'about' must say in one line what the scenario pins")
-    editor = _known(top.get("editor", {}), ("buffers", "unwritable", "unreadable"), "[editor]")
+    editor = _known(top.get("editor", {}), ("buffers", "unwritable", "unreadable", "silent"), "[editor]")
     expect = _known(top.get("expect", {}), EXPECT, "[expect]")
     steps = tuple(_step(place, item) for place, item in enumerate(top.get("step", []), 1))
     if not steps:
@@ -164,10 +165,11 @@ def read_scenario(path: Path) -> Scenario:
         folder=path.parent,
         about=about.strip(),
         steps=steps,
-        agent=_settings(top.get("agent", {})),
+        agent=_settings(top.get("agent", {}), recorded=(path.parent / "model").is_dir()),
         buffers=cast("dict[str, str]", editor.get("buffers", {})),
         unwritable=tuple(editor.get("unwritable", ())),
         unreadable=tuple(editor.get("unreadable", ())),
+        silent=tuple(editor.get("silent", ())),
         whole_header=top.get("whole_header") is True,
         unknown_tools=tuple(top.get("unknown_tools", ())),
         expect=expect,
@@ -210,13 +212,13 @@ def _step(place: int, item: Any) -> Step:
     return Step(place, do, args, expect)
 
 
-def _settings(table: Any) -> dict[str, str]:
+def _settings(table: Any, *, recorded: bool) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in cast("Json", table).items():
         if _SECRET.search(name):
             raise ScenarioFault(f"[agent] names {name!r}: no key belongs into a scenario")
-        if name == "ACP_BRIDGE_MODEL":
-            raise ScenarioFault("[agent] names ACP_BRIDGE_MODEL: the model is the recording in model/")
+        if name.endswith("_BASE_URL") or (name == "ACP_BRIDGE_MODEL" and recorded):
+            raise ScenarioFault(f"[agent] names {name!r}: the model is the recording in model/")
         found[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return found
 
