@@ -6,7 +6,7 @@ import sys
 if sys.path[:1] == [os.getcwd()]:
     del sys.path[0]  # `python -m` puts the folder it is started in there: a repository's `openai.py` would be ours
 
-from acp_bridge.cli import run  # noqa: E402 - behind what it must not be taken from
+from acp_bridge.cli import run
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 QUEUE_SIZE: Final = 4 * 1024 * 1024
+LATE_SIZE: Final = 512 * 1024
 
 
 class MemoryWire:
@@ -42,6 +43,15 @@ class MemoryWire:
         """Wait while more is queued than the bound."""
         if self._outgoing.pending > QUEUE_SIZE:
             await self._outgoing.until(lambda lane: lane.pending <= QUEUE_SIZE)
+
+    @property
+    def behind(self) -> bool:
+        """Whether much is queued."""
+        return self._outgoing.pending > LATE_SIZE
+
+    async def caught_up(self) -> None:
+        """Wait while much is queued."""
+        await self._outgoing.until(lambda lane: lane.pending <= LATE_SIZE // 2)
 
     async def drain(self, deadline_s: float) -> int:
         """Wait for the other end to receive all that was sent, `deadline_s` at most; how many bytes it did not."""

@@ -52,6 +52,15 @@ class Transport(Protocol):
         """Wait while too much is queued."""
         ...
 
+    @property
+    def behind(self) -> bool:
+        """Whether the other side takes more slowly than it is sent: much is queued, though not yet too much."""
+        ...
+
+    async def caught_up(self) -> None:
+        """Wait while the other side is behind."""
+        ...
+
     async def drain(self, deadline_s: float) -> int:
         """Wait until all is delivered, `deadline_s` at most; how many bytes were not."""
         ...
@@ -290,6 +299,21 @@ class Peer:
     async def ready(self) -> None:
         """Wait while the other side is too far behind. For whoever sends in bulk."""
         await self._wire.ready()
+
+    @property
+    def behind(self) -> bool:
+        """Whether the other side takes more slowly than it is sent; then what can be joined had better be."""
+        return self._wire.behind
+
+    def when_caught_up(self, act: Callable[[], None]) -> None:
+        """Call `act` once the other side is not behind any more; not at all if the host ends first."""
+
+        async def wait() -> None:
+            await self._wire.caught_up()
+            act()
+
+        assert self._tasks is not None, "inside `async with peer:`"
+        self._tasks.start_soon(wait)
 
     async def request(self, method: str, params: Any) -> Any:
         """Ask the other side; its result. Cancelled, it takes the request back, and a late answer goes unheeded.

@@ -20,6 +20,7 @@ READ_SIZE: Final = 64 * 1024
 READ_AHEAD: Final = 4  # blocks read and not yet received; a pipe holds one
 JOIN_SIZE: Final = 256 * 1024
 QUEUE_SIZE: Final = 4 * 1024 * 1024
+LATE_SIZE: Final = 512 * 1024  # far more than a reader that keeps pace leaves
 BURST_SIZE: Final = 64 * 1024
 
 logger = logging.getLogger(__name__)
@@ -155,6 +156,15 @@ class Wire:
         else:
             return
         self._yielded = self._accepted
+
+    @property
+    def behind(self) -> bool:
+        """Whether more is queued than a reader that keeps pace leaves."""
+        return self._accepted - self._written > LATE_SIZE and not self._failed
+
+    async def caught_up(self) -> None:
+        """Wait while the other side is behind."""
+        await self._until_pending(LATE_SIZE // 2)
 
     async def drain(self, deadline_s: float) -> int:
         """Wait for all that was sent to be written, `deadline_s` at most; how many bytes were not."""
