@@ -1,11 +1,12 @@
 """What the cases share: an agent in front of a scripted or a fake model, killed and started again in one home."""
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
 from crash.kills.provider import Asked, Provider, Reply
 from harness import log
 from harness.client import Client
@@ -14,6 +15,14 @@ Json: TypeAlias = dict[str, Any]
 Start: TypeAlias = Callable[..., Client]
 
 FULL = {"ACP_BRIDGE_MODE": "full"}
+
+
+def mostly_slow(cases: Iterable[Any], *, quick: Collection[Any]) -> list[Any]:
+    """Return the cases as parameters, all but the `quick` ones marked slow."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if case in quick else pytest.mark.slow)
+        for case in cases
+    ]
 
 
 @contextmanager

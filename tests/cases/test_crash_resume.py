@@ -3,6 +3,7 @@
 Case 5 is told without sub tasks: there are none. Case 14 is the kill table (`tests/crash/kills/table.py`).
 """
 
+import itertools
 import json
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from harness.script import fail, hang, say, use, use_all, written
 
 from acp_bridge.acp import CONTINUE, SESSION_IN_USE, UNSAVED
 
-from .lives import Start, answering, cards, events, last_words, load, said, words
+from .lives import Start, answering, cards, events, last_words, load, mostly_slow, said, words
 
 
 def run(command: str) -> Wanted:
@@ -116,8 +117,12 @@ def test_a_headless_run_that_is_ended_keeps_its_round_and_says_how_it_ended(
 # --- 3: going on without inventing a message ---
 
 
-@pytest.mark.parametrize("way", ["method", "command"])
-@pytest.mark.parametrize("moment", ["waiting", "streaming", "in tools"])
+GOING_ON = itertools.product(["method", "command"], ["waiting", "streaming", "in tools"])
+
+
+@pytest.mark.parametrize(
+    ("way", "moment"), mostly_slow(GOING_ON, quick=[("method", "streaming"), ("command", "in tools")])
+)
 def test_going_on_makes_the_same_request_and_invents_no_message(
     start: Start, project: Path, way: str, moment: str
 ) -> None:
@@ -192,7 +197,10 @@ def test_only_the_new_prompt_is_acted_on_after_a_kill(start: Start, project: Pat
 # --- 7, 8: what a strict provider takes ---
 
 
-@pytest.mark.parametrize("moment", ["before the request", "streaming", "thinking", "question", "tools", "one of three"])
+MOMENTS = ("before the request", "streaming", "thinking", "question", "tools", "one of three")
+
+
+@pytest.mark.parametrize("moment", mostly_slow(MOMENTS, quick=["one of three"]))
 def test_after_a_kill_at_any_moment_a_strict_provider_takes_the_next_prompt(
     start: Start, project: Path, moment: str
 ) -> None:
@@ -346,7 +354,7 @@ def test_a_tool_that_runs_when_the_input_ends_has_its_result_stored(start: Start
 FAILURES = ["bad_request", "auth", "overloaded", "broken_stream", "context_overflow"]
 
 
-@pytest.mark.parametrize("kind", FAILURES)
+@pytest.mark.parametrize("kind", mostly_slow(FAILURES, quick=["overloaded"]))
 def test_a_failed_turn_is_shown_again_whole(start: Start, project: Path, kind: str) -> None:
     """Case 16: a failed turn vanished. Its prompt, its tools and its error are there when it is loaded elsewhere."""
     script = written(
@@ -371,8 +379,10 @@ def test_a_failed_turn_is_shown_again_whole(start: Start, project: Path, kind: s
     assert "the provider is ill" in " ".join(said(other, session).values())
 
 
-@pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("status", [400, 401, 500])
+FAILED = itertools.product([400, 401, 500], [False, True])
+
+
+@pytest.mark.parametrize(("status", "restart"), mostly_slow(FAILED, quick=[(500, True)]))
 def test_a_failed_turn_is_closed_for_the_model(start: Start, project: Path, status: int, restart: bool) -> None:
     """Case 17: a failed turn was left open, so that the next request did it again. It is closed, and marked failed."""
     with Provider(answering(Reply(["I look."], [run("echo one")]), Reply(status=status))) as provider:

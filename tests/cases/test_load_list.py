@@ -3,6 +3,7 @@
 Case 24 is told with servers that cannot be started: what a started one adds is MCP's to show.
 """
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from acp_bridge.session import (
 )
 from acp_bridge.storage import JsonlStore
 
-from .lives import Json, Start, cards, events, load, said, words
+from .lives import Json, Start, cards, events, load, mostly_slow, said, words
 
 UNKNOWN = ["AAAAAAAAAAAAAAAAAAAAAA", "", "..", "../../etc/passwd", "a/b", "%2e%2e", "C:\\x", "x" * 10_000, "nul\0"]
 
@@ -34,7 +35,7 @@ UNKNOWN = ["AAAAAAAAAAAAAAAAAAAAAA", "", "..", "../../etc/passwd", "a/b", "%2e%2
 # --- 20: what is not there ---
 
 
-@pytest.mark.parametrize("session", UNKNOWN, ids=lambda text: repr(text)[:12])
+@pytest.mark.parametrize("session", mostly_slow(UNKNOWN, quick=UNKNOWN[:3]), ids=lambda text: repr(text)[:12])
 def test_a_session_that_is_not_there_is_an_error_for_whoever_asks(start: Start, project: Path, session: str) -> None:
     """Case 20: load, resume and prompt of an unknown session succeeded. Each is an error, and makes nothing."""
     client = start(written(project / "s.json"))
@@ -253,8 +254,12 @@ def test_the_answer_to_a_load_and_the_next_turn_do_not_reuse_ids(start: Start, p
 # --- 34, 35: spellings ---
 
 
-@pytest.mark.parametrize("made_with", ["real", "link", "dots", "slash"])
-@pytest.mark.parametrize("asked_with", ["real", "link", "dots", "slash"])
+SPELLINGS = itertools.product(["real", "link", "dots", "slash"], repeat=2)
+
+
+@pytest.mark.parametrize(
+    ("made_with", "asked_with"), mostly_slow(SPELLINGS, quick=[("link", "real"), ("real", "dots"), ("slash", "link")])
+)
 def test_a_session_is_listed_by_any_spelling_of_its_folder(
     start: Start, tmp_path: Path, made_with: str, asked_with: str
 ) -> None:
