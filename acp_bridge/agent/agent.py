@@ -42,6 +42,8 @@ CancelCause: TypeAlias = str
 
 _BREADTH: Mapping[str, int] = {"plan": 0, "ask": 1, "edit": 2, "full": 3}
 _TITLE_CHARS = 60
+HEAL_S = 30.0
+"""How long a prompt waits for a log to be healed; on a dead disk that never ends."""
 _STILL_RUNNING = (
     "Commands that were begun before the program was last ended may still be running. Look before you rely on the "
     "state of anything they touch."
@@ -289,7 +291,7 @@ class Agent:
         if self._stopping is not None:
             cancellation.cancel(self._stopping)
         try:
-            await self._heal()
+            await self._heal(cancellation)
             await self._prepare(self._turn)
             self._entitle(job)
             outcome = await self._turn.run()
@@ -301,10 +303,11 @@ class Agent:
             self._turn = None
         job.finish(outcome)
 
-    async def _heal(self) -> None:
+    async def _heal(self, cancellation: Cancellation) -> None:
         """Try to save a log that a failed write has poisoned; else the turn fails at its own first barrier."""
         try:
-            await self.journal.salvage()
+            with cancellation.scope(), anyio.move_on_after(HEAL_S):
+                await self.journal.salvage()
         except StoreError as exc:
             logger.warning("session %s is still unsaved: %s", self.journal.session_id, exc)
 

@@ -1,7 +1,7 @@
 """The one way from a session's events to its disk: appends in order, joins streamed text, writes in groups.
 
 Owns what is unsaved and what is durable. Knows neither when a barrier is due (the policy's business) nor what a
-record looks like on disk (the store's). A write is never cancelled: a cancelled waiter just leaves.
+record looks like on disk (the store's). A write is never cancelled: the store sees it through, and its waiters leave.
 
 Decision: one writer task a journal takes its batch after the loop has run once, so that barriers which fall due
 together share a write and a sync; whatever nobody waits for is written in the background, at most five times a second.
@@ -234,12 +234,11 @@ class Journal:
             self._announce(exc)
             return
         try:
-            with anyio.CancelScope(shield=True):  # bounded by the store, which leaves a stuck write to its thread
-                if self._repairing:
-                    await self.held.repair(batch)
-                    self._repairing = False
-                else:
-                    self.bytes_written += await self.held.append(batch)
+            if self._repairing:
+                await self.held.repair(batch)
+                self._repairing = False
+            else:
+                self.bytes_written += await self.held.append(batch)
         except StoreError as exc:
             self._fail(exc)
         except Exception as exc:
@@ -251,8 +250,7 @@ class Journal:
     async def _write_content(self) -> None:
         """Store the content files that unsaved records need, before them."""
         for name, data in list(self._attached.items()):
-            with anyio.CancelScope(shield=True):
-                await self.held.put_content(data)
+            await self.held.put_content(data)
             self._attached.pop(name, None)
 
     def _fail(self, failure: StoreError) -> None:
@@ -285,8 +283,7 @@ class Journal:
         self.seal()
         batch = tuple(self._unsaved)
         await self._write_content()
-        with anyio.CancelScope(shield=True):
-            await self.held.salvage(batch)
+        await self.held.salvage(batch)
         self.failure = None
         self._repairing = False
         if batch:

@@ -85,7 +85,8 @@ class HeldSession(Protocol):
     async def append(self, records: Sequence[Record]) -> int:
         """Make `records` durable, wholly or not at all, and return how many bytes that took.
 
-        Returns only once they would survive a power cut. Shielded: a cancelled call still runs to its end.
+        Returns only once they would survive a power cut. Cancelled, the write still runs to its end; the call waits for
+        that a bounded time and then leaves it. The next call gets the same records again and skips what was written.
 
         Raises:
             StorePoisoned: a write or sync failed now or before; the records may not be on disk.
