@@ -409,6 +409,14 @@ async def _closed(held: HeldSession) -> None:
     await held.close()
 
 
+def test_delete_says_so_if_something_is_left(home: Home, run: Run) -> None:
+    home.make("spilled", talked())
+    (home.sessions / "spilled" / "spill").mkdir()
+    told = run("sessions", "delete", "spilled", "-y")
+    left = home.sessions / "trash-spilled"
+    assert (told.code, str(left) in told.err) == ((1, True) if left.exists() else (0, False))
+
+
 def test_a_damaged_session_can_be_deleted(home: Home, run: Run) -> None:
     home.make("young", talked())
     make_newer(home.log("young"))

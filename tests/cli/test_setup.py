@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from cli.conftest import Run
 
-from acp_bridge.cli.setup.editors import EDITORS, serve_command
+from acp_bridge.cli.setup.editors import EDITORS
+from acp_bridge.cli.setup.places import serve_command
 
 COMMAND = serve_command()
 FILES = {

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from acp_bridge import __version__
-from acp_bridge.cli.setup.editors import serve_command
+from acp_bridge.cli.setup.places import serve_command
 from acp_bridge.config import Config, default_file, load
 from acp_bridge.errors import ConfigError, ToolError
 from acp_bridge.llm import (

@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -56,8 +57,12 @@ async def _delete(sessions: Stored, ids: Sequence[str], yes: bool) -> int:
             say(f"acp-bridge: {session_id} was not deleted: {exc}")
             failed = True
         else:
-            await anyio.to_thread.run_sync(_wait_for_removal, session_id)
-            out(f"{session_id} is deleted.")
+            left = await anyio.to_thread.run_sync(_removed, sessions, session_id)
+            if left is None:
+                out(f"{session_id} is deleted.")
+            else:
+                say(f"acp-bridge: {session_id} is deleted, but not all of its files could be removed: remove {left}")
+                failed = True
     return 1 if failed else 0
 
 
@@ -79,8 +84,13 @@ async def _described(sessions: Stored, session_id: str) -> str:
     return f"{title} ({session_id}, {counted(turns, 'turn')})"
 
 
-def _wait_for_removal(session_id: str) -> None:
-    """Wait for the store's thread that removes the files: who deletes a secret wants it gone when this ends."""
+def _removed(sessions: Stored, session_id: str) -> Path | None:
+    """Wait for the store's thread that removes the files, and return the folder if something of it is left.
+
+    Who deletes a secret wants it gone when this ends.
+    """
     for thread in threading.enumerate():
         if thread.name == f"remove {session_id}":
             thread.join(_REMOVAL_S)
+    left = sessions.root / f"trash-{session_id}"
+    return left if left.exists() else None

@@ -16,8 +16,9 @@ from acp_bridge.session import Loaded, encode_header, encode_record
 
 from .markdown import markdown
 from .page import page
+from .pieces import images_of
 from .stored import Stored, stored
-from .story import images_of, story_of
+from .story import story_of
 
 FORMATS = ("markdown", "html", "json")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json"}

@@ -8,7 +8,7 @@ from acp_bridge.cli.words import clean, counted, line_of, minute
 from acp_bridge.content import Diff, Image, Text
 
 from .diffs import figures, unified
-from .story import Answer, Begun, Card, Note, Piece, Plan, Prompt, Story, Thinking, block_text
+from .pieces import Answer, Begun, Card, Note, Piece, Plan, Prompt, Story, Thinking, block_text
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 _PLAN_MARKS = {"completed": "[x]"}

@@ -14,7 +14,7 @@ from acp_bridge.cli.words import clean, counted, line_of, minute
 from acp_bridge.content import Diff, Image, PromptBlock, Text
 
 from .diffs import figures, unified
-from .story import Answer, Begun, Card, Note, Piece, Plan, Prompt, Story, Thinking, block_text
+from .pieces import Answer, Begun, Card, Note, Piece, Plan, Prompt, Story, Thinking, block_text
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _OPEN_LINES = 20

@@ -16,8 +16,9 @@ from acp_bridge.content import Diff, Image
 from acp_bridge.content import Text as TextBlock
 
 from .diffs import figures, unified
+from .pieces import Answer, Begun, Card, Level, Note, Piece, Plan, Prompt, Story, Thinking, block_text
 from .stored import Stored, stored
-from .story import Answer, Begun, Card, Level, Note, Piece, Plan, Prompt, Story, Thinking, block_text, story_of
+from .story import story_of
 
 _OUTPUT_LINES = 15
 """Lines of an output that are shown; two thirds of them from its beginning."""

@@ -5,6 +5,7 @@ Owns where they are. Reads names and nothing else; what is in a session, the sto
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from acp_bridge.storage import JsonlStore
 
 _NAMED = 4
 """Ids that an error about an unclear one names."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_SESSIONS = ("tmp-", "trash-")
 
 
@@ -33,7 +35,7 @@ class Stored:
                 names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return []
-        return sorted(name for name in names if not name.startswith(_NOT_SESSIONS))
+        return sorted(name for name in names if _ID.fullmatch(name) and not name.startswith(_NOT_SESSIONS))
 
     def find(self, beginning: str) -> str:
         """Return the one id that begins so.

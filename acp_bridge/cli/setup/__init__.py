@@ -18,8 +18,9 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.llm import parse_route
 from acp_bridge.tools import MODES
 
-from .editors import EDITORS, Block, Wanted, serve_command
+from .editors import EDITORS, Block, Wanted
 from .files import Written, write_settings
+from .places import serve_command
 
 _TEMPORARY: Final = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/")
 

@@ -1,12 +1,10 @@
 """What each editor wants to be told to start this agent, and where.
 
-Pure but for the look at which folder a platform uses. One function an editor; knows no file's content.
+One function an editor; knows no file's content.
 """
 
 import json
-import os
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Final
 from acp_bridge.config import KEY_VARIABLES
 
 from .jsonc import Setting
+from .places import config_folder, vscode_folder
 
 IDENTIFIER: Final = "acp_bridge"
 
@@ -306,29 +305,6 @@ EDITORS: Final[Mapping[str, tuple[str, Callable[[Wanted], Block]]]] = {
     "marimo": ("marimo", marimo),
 }
 """Each editor's name in full and what makes its block, by the word that the command takes."""
-
-
-def serve_command() -> tuple[str, ...]:
-    """Return how an editor starts this installation: absolute, since editors do not see a shell's PATH."""
-    name = "acp-bridge.exe" if os.name == "nt" else "acp-bridge"
-    beside = Path(sys.executable).absolute().with_name(name)  # not resolved: a virtual environment's Python is a link
-    if os.access(beside, os.X_OK):
-        return str(beside), "serve"
-    return str(Path(sys.executable).absolute()), "-m", "acp_bridge", "serve"
-
-
-def config_folder() -> Path:
-    """Return where programs that follow XDG keep settings."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-
-
-def vscode_folder() -> Path:
-    """Return VS Code's folder of the platform."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "Code"
-    if os.name == "nt":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Code"
-    return config_folder() / "Code"
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,118 @@
+"""What a conversation is told in: prompts, answers, thoughts, tool cards, notes. Knows no log and no rendering."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
+
+from acp_bridge.cli.words import counted
+from acp_bridge.content import Diff, Image, JsonObject, PromptBlock, Resource, ResourceLink, Text
+
+Level: TypeAlias = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A turn began."""
+
+    turn: int
+    time: int
+    continues: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What the user asked. `fate` says in words why it never ran, if it did not."""
+
+    blocks: tuple[PromptBlock, ...]
+    time: int
+    fate: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the model said. `partial`: no more of it had arrived."""
+
+    text: str
+    partial: bool = False
+    message_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    """What the model thought."""
+
+    text: str
+    message_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A tool request and what became of it.
+
+    Attributes:
+        status: in words.
+        level: `info` if it went well.
+        permission: who allowed or denied it, in words, if anybody was asked.
+        shown: what the user saw of it.
+    """
+
+    title: str
+    name: str
+    arguments: str
+    status: str
+    level: Level
+    permission: str = ""
+    shown: tuple[Text | Diff | Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A sentence of the program's own."""
+
+    text: str
+    level: Level = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The plan, as it stood last."""
+
+    entries: tuple[JsonObject, ...]
+
+
+Piece: TypeAlias = Begun | Prompt | Answer | Thinking | Card | Note | Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A whole conversation."""
+
+    session_id: str
+    title: str
+    cwd: str
+    created: int
+    updated: int
+    turns: int
+    models: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    forked_from: str = ""
+
+
+def images_of(story: Story) -> set[str]:
+    """Return the names of the content files that the user's images are in."""
+    prompts = (piece for piece in story.pieces if isinstance(piece, Prompt))
+    return {block.file for prompt in prompts for block in prompt.blocks if isinstance(block, Image)}
+
+
+def block_text(block: PromptBlock) -> str:
+    """Return a prompt's block in words; a text as it is."""
+    match block:
+        case Text():
+            return block.text
+        case Image():
+            return f"[image: {block.mime_type}, {block.size:,} bytes]"
+        case ResourceLink():
+            return f"[{block.title or block.name}: {block.uri}]"
+        case Resource():
+            return f"[attached: {block.uri}, {counted(len(block.text.splitlines()), 'line')}]"
+        case _:
+            assert_never(block)

@@ -1,0 +1,28 @@
+"""Where things are on this machine: this installation's command, and the folders that editors keep settings in."""
+
+import os
+import sys
+from pathlib import Path
+
+
+def serve_command() -> tuple[str, ...]:
+    """Return how an editor starts this installation: absolute, since editors do not see a shell's PATH."""
+    name = "acp-bridge.exe" if os.name == "nt" else "acp-bridge"
+    beside = Path(sys.executable).absolute().with_name(name)  # not resolved: a virtual environment's Python is a link
+    if os.access(beside, os.X_OK):
+        return str(beside), "serve"
+    return str(Path(sys.executable).absolute()), "-m", "acp_bridge", "serve"
+
+
+def config_folder() -> Path:
+    """Return where programs that follow XDG keep settings."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
+def vscode_folder() -> Path:
+    """Return VS Code's folder of the platform."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "Code"
+    if os.name == "nt":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Code"
+    return config_folder() / "Code"
