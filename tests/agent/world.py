@@ -91,9 +91,11 @@ class CountingSession:
 
     async def append(self, records: Sequence[Record]) -> int:
         self.store.writes.append(tuple(records))
+        size = 0
         with anyio.CancelScope(shield=True):  # as the port asks: a write is seen through
             await self.store.door.pass_through()
-            return await self.inner.append(records)
+            size = await self.inner.append(records)
+        return size
 
     async def repair(self, closers: Sequence[Record]) -> None:
         self.store.writes.append(tuple(closers))
