@@ -82,7 +82,7 @@ class Conversation:
             self._peer.send_raw(self._lines.line(chunk_kind, message_id, text))
 
     def _hold_back(self, kind: ChunkKind, message_id: str, text: str) -> None:
-        """Keep a piece to be joined with its neighbours: a client that is behind has one chunk to take, not hundreds."""
+        """Keep a piece to be joined with its neighbours: a client that is behind takes one chunk, not hundreds."""
         if self._late_key != (kind, message_id) or self._late_chars + len(text) > _LATE_CHARS:
             self._send_late()
             self._late_key = (kind, message_id)

@@ -108,15 +108,17 @@ class Transcript:
     def __init__(self) -> None:
         self.files: dict[str, None] = {}
         self._said: list[tuple[int, Message]] = []  # each with the seq of the record that said it
+        self._merged: list[Message] = []  # what `messages` made of the first `_taken` of `_said`
+        self._taken = 0
         self._waiting: dict[str, ToolAnswer | None] = {}
         self._waiting_seq = 0
         self._provisional: set[int] = set()  # what going on with the last turn takes back
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages so far, neighbours of one role merged."""
-        merged: list[Message] = []
-        for _, message in self._said:
+        """The messages so far, neighbours of one role merged; only what is new since the last look is worked on."""
+        merged = self._merged
+        for _, message in self._said[self._taken :]:
             match merged[-1] if merged else None, message:
                 case FromUser(before), FromUser(content):
                     merged[-1] = FromUser(before + content)
@@ -124,7 +126,13 @@ class Transcript:
                     merged[-1] = FromAssistant(before + content)
                 case _:
                     merged.append(message)
+        self._taken = len(self._said)
         return tuple(merged)
+
+    def _merge_anew(self) -> None:
+        """Forget what was merged: something before the end of `_said` has changed."""
+        self._merged = []
+        self._taken = 0
 
     def add(self, record: Record) -> None:
         """Take one record into the fold."""
@@ -173,6 +181,7 @@ class Transcript:
     def _start_turn(self, event: TurnStarted) -> None:
         if event.continues is not None:  # its request is made again: a half answer would be read as said
             self._said = [(seq, message) for seq, message in self._said if seq not in self._provisional]
+            self._merge_anew()
         self._provisional = set()
 
     def _close_turn(self, seq: int, event: TurnEnded) -> None:
@@ -203,6 +212,8 @@ class Transcript:
         answers = [answer for answer in self._waiting.values() if answer is not None]
         if len(answers) == len(self._waiting):
             place = next(i for i in reversed(range(len(self._said))) if self._said[i][0] == self._waiting_seq)
+            if place + 1 < self._taken:
+                self._merge_anew()
             self._said.insert(place + 1, (self._waiting_seq, FromTools(tuple(answers))))
             self._waiting = {}
 
@@ -210,6 +221,7 @@ class Transcript:
         before = [said for said in self._said if said[0] < event.first_seq]
         after = [said for said in self._said if said[0] > event.last_seq]
         self._said = [*before, (event.first_seq, FromUser((Text(text=event.summary),))), *after]
+        self._merge_anew()
 
 
 _AGAIN = "Do not take it up again unless you are asked to."

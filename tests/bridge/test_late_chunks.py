@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 from harness.client import Client
 from harness.script import pieces, say, use, written
@@ -9,9 +10,9 @@ from harness.script import pieces, say, use, written
 PIECES = 40_000
 
 
-def long_answer(end: str) -> dict[str, object]:
+def long_answer(end: str) -> dict[str, Any]:
     """Return an answer of two thoughts and two texts in turn, each piece numbered, so that a lost one shows."""
-    deltas: list[dict[str, object]] = []
+    deltas: list[dict[str, Any]] = []
     for part in range(4):
         kind = "thought" if part % 2 == 0 else "text"
         deltas += [{kind: f"{part}.{n} "} for n in range(PIECES // 4)]
