@@ -320,10 +320,12 @@ async def open_runtime(
                 yield Runtime(given[SESSIONS], given[ASSEMBLY], agents)
             finally:
                 agents.stop("shutdown")
-                with by().shield(0.8):
-                    await agents.quiet()
-                agents.abandon()
-                tasks.cancel_scope.cancel()
+                try:
+                    with by().within(0.8, "the sessions' turns"):
+                        await agents.quiet()
+                finally:
+                    agents.abandon()
+                    tasks.cancel_scope.cancel()
 
     body: list[Exception] = []
     try:

@@ -99,11 +99,12 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
                 outcome = await _unless_ended(ending, lambda: _turn(runtime, arguments, prompt, printer))
                 if ending.code is None:
                     ending.begin(0, "the turn has ended")
-        except* BridgeError as group:
+        except* (BridgeError, TimeoutError, OSError) as group:
             said = "; ".join(str(exc) for exc in leaves(group))
             outcome = Outcome(reason="error", failure=Failure(kind="internal", message=said))
             code = EXIT_USAGE if any(isinstance(exc, ConfigError) for exc in leaves(group)) else 1
         tasks.cancel_scope.cancel()
+    ending.reached()
     code = ending.code or code or (EXIT_CODES[outcome.reason] if outcome is not None else 1)
     printer.end(outcome or Outcome(reason="cancelled"), code)
     return code
