@@ -23,7 +23,7 @@ from acp_bridge.config import load
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.headless import open_runtime
 from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
-from acp_bridge.session import ModelRequest
+from acp_bridge.session import ModelRequest, Record, ToolResult
 from acp_bridge.tools import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 WINDOW = 10
@@ -118,21 +118,17 @@ async def run(storage: str, steps: int, folder: Path) -> None:
 
 
 def floor(steps: int) -> None:
-    """Print what the same records cost to be kept in a list: memory that no log can do without."""
-    from acp_bridge.session import Record, ToolResult
-
+    """Print what one kind of record costs to be kept in a list: memory that no log can do without."""
     tracemalloc.start()
-    kept = [
-        Record(
-            n,
-            n,
-            ToolResult(turn=1, step=n, call_id=f"call_1_{n}_1", content=(Text(text=f"nothing {n}"),), is_error=False),
-        )
-        for n in range(steps)
-    ]
+    kept = [Record(n, n, result(n)) for n in range(steps)]
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    print(f"floor   a record of a result alone keeps {size / len(kept):,.0f} bytes; a step has six records")
+    print(f"floor   {size / len(kept):,.0f} bytes for the record of a result alone; a step makes five records")
+
+
+def result(step: int) -> ToolResult:
+    content = (Text(text=f"nothing was done, for the time {step}"),)
+    return ToolResult(turn=1, step=step, call_id=f"call_1_{step}_1", content=content, is_error=False)
 
 
 def main(steps: int) -> None:

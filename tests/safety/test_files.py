@@ -6,9 +6,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from harness.script import use, use_all
+from harness.script import use, use_all, written
 
-from .conftest import Asking, TakeTurn
+from .conftest import Asking, Start, TakeTurn
 
 SECRET = "root:x:0:0"
 
@@ -199,3 +199,22 @@ def test_our_own_configuration_and_sessions_ask_also_inside_the_project(
     assert not config.exists() or config.read_text() == ""
     assert not (project / "kept/sessions/x").exists()
     assert turn.reason == "end_turn"
+
+
+def test_what_is_read_through_an_editor_is_judged_by_us_too(
+    start: Start, tmp_path: Path, project: Path, outside: Path
+) -> None:
+    """Security 4: a path outside is not handed to a client that would read anything, without a yes."""
+    (project / "in.txt").write_text("on the disk")
+    (project / "link").symlink_to(outside)
+    paths = ["link/secret.txt", "../outside/secret.txt", "in.txt"]
+    calls = use_all(*(("read_file", {"path": path}) for path in paths))
+    no = Asking("reject_once")
+    client = start(written(tmp_path / "s.json", calls), permit=no)
+    client.initialize({"fs": {"readTextFile": True, "writeTextFile": True}})
+    prompt = client.prompt(client.new_session(project), "go")
+    client.reply(client.asked("fs/read_text_file"), {"content": "in the editor"})
+    assert client.result(prompt) == {"stopReason": "end_turn"}
+    asked_for = [m["params"]["path"] for m in client.received if m.get("method") == "fs/read_text_file"]
+    assert asked_for == [str(project / "in.txt")]
+    assert len(no.asked) == 2
