@@ -192,10 +192,12 @@ class Conversation:
         self._send_late()
         seq = self._journal.last_seq  # seals streamed text, so that all that was shown is in the records
         records = [record for record in self._journal.log.records if record.seq <= seq]
+        durable_seq = self._journal.durable_seq
+        self._withheld = deque(r for r in records if isinstance(r.event, ToolResult) and r.seq > durable_seq)
         self._meanwhile = []
         try:
             files = await self._journal.contents(updates.images_in(records))
-            for update in updates.replay(records, durable_seq=self._journal.durable_seq, files=files):
+            for update in updates.replay(records, durable_seq=durable_seq, files=files):
                 self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
                 if self._peer.congested:
                     await self._peer.ready()

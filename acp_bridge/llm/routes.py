@@ -137,7 +137,7 @@ def parse_route(text: str) -> Route:
     if provider not in known:
         near = difflib.get_close_matches(provider, known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        raise ConfigError(f"no model provider {provider!r} in {text!r}; {hint} A route reads 'provider:model'")
+        raise ConfigError(f"no model provider {provider!r} in {text!r}; {hint}. A route reads 'provider:model'")
     if provider == "demo":
         return Route(provider)
     if not model:

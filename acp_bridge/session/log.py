@@ -91,8 +91,10 @@ class Log:
         state, transcript: the folds.
     """
 
-    def __init__(self, header: Header, records: Iterable[Record] = (), *, clock: Callable[[], int]) -> None:
-        """Fold `records` of an existing log. `clock` gives milliseconds since the epoch.
+    def __init__(
+        self, header: Header, records: Iterable[Record] = (), *, clock: Callable[[], int], next_seq: int = 0
+    ) -> None:
+        """Fold `records` of an existing log, which goes on at `next_seq`. `clock` gives milliseconds since the epoch.
 
         Raises:
             IllegalEvent: the records do not follow each other, or break the nesting.
@@ -107,6 +109,7 @@ class Log:
             if record.seq < self.next_seq:
                 raise IllegalEvent(f"seq {record.seq} follows {self.next_seq - 1}")
             self._take(record)
+        self.next_seq = max(self.next_seq, next_seq)
 
     @property
     def last_seq(self) -> int:

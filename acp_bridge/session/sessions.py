@@ -126,7 +126,7 @@ class Sessions:
 
     def _repaired(self, loaded: Loaded, session_id: str) -> tuple[Log, tuple[Event, ...]]:
         try:
-            log = Log(loaded.header, loaded.records, clock=self._clock)
+            log = Log(loaded.header, loaded.records, clock=self._clock, next_seq=loaded.next_seq)
         except IllegalEvent as exc:
             raise StoreUnsupported(
                 f"session {session_id} holds events in an order that this version does not know: {exc}",

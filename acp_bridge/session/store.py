@@ -21,12 +21,15 @@ class Loaded:
         records: every record that holds, in order of `seq`.
         dropped_bytes: what followed the last record that holds and was not known durable; told to the user.
         may_not_last: the bytes read may be in the cache alone: a sync of them was attempted and not confirmed.
+        next_seq: the seq that the next record must have; more than the last one's plus one where the log ends in
+            records of a type that could be ignored.
     """
 
     header: Header
     records: tuple[Record, ...]
     dropped_bytes: int = 0
     may_not_last: bool = False
+    next_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,9 +210,13 @@ def is_folder(disk: Disk, path: str) -> bool:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a folder of files, if it is there."""
+    """Remove a folder with all that is in it, if it is there; a link is removed, and not what it leads to."""
     if not exists(disk, path):
         return
     for name in disk.names(path):
-        disk.unlink(f"{path}/{name}")
+        inner = f"{path}/{name}"
+        if is_folder(disk, inner):
+            remove_tree(disk, inner)
+        else:
+            disk.unlink(inner)
     disk.remove_folder(path)

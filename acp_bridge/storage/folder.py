@@ -127,9 +127,10 @@ def copied_content(disk: Disk, folder: str, names: Iterable[str]) -> dict[str, b
 
 
 def size_of(disk: Disk, folder: str) -> int:
-    """Return how many bytes the folder's files have."""
+    """Return how many bytes the files have that are in the folder, and in folders within it."""
     try:
-        return sum(disk.lstat(f"{folder}/{name}").st_size for name in disk.names(folder))
+        inner = [f"{folder}/{name}" for name in disk.names(folder)]
+        return sum(size_of(disk, path) if is_folder(disk, path) else disk.lstat(path).st_size for path in inner)
     except OSError:
         return 0  # it is being removed
 

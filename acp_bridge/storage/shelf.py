@@ -120,7 +120,13 @@ class Shelf:
         except BaseException:
             self.disk.close(fd)
             raise
-        loaded = Loaded(found.first.header, tuple(records), found.length - found.end, may_not_last=found.may_not_last)
+        loaded = Loaded(
+            found.first.header,
+            tuple(records),
+            found.length - found.end,
+            may_not_last=found.may_not_last,
+            next_seq=found.records,
+        )
         return HeldLog(self.disk, held, log, self.make_gen, records=found.records, found=found), loaded
 
     def _scan(self, fd: int, session_id: str, path: str, mark: Mark | None, records: list[Record]) -> Scan:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_bridge.bridge.updates import replay
+from acp_bridge.checkpoint import CoarsePolicy
 from acp_bridge.content import Text
 from acp_bridge.session import AssistantDelta, Record
 from acp_bridge.tools import Access
@@ -211,3 +212,40 @@ def await_updates(world: World, before: int) -> list[dict[str, Any]]:
 def test_a_log_that_holds_an_empty_piece_shows_no_message_for_it() -> None:
     empty = AssistantDelta(turn=1, step=1, message_id="m", kind="text", text="")
     assert list(replay([Record(0, 0, empty)], durable_seq=0, files={})) == []
+
+
+async def test_a_replay_under_any_policy_ends_with_every_cards_last_state() -> None:
+    world = World.of([{"deltas": [{"tool": {"index": 0, "name": "t", "arguments": "{}"}}]}, {"text": "done"}],
+                     ToldTool("t"), policy=CoarsePolicy())  # fmt: skip
+    with anyio.fail_after(5):
+        async with world.running():
+            world.model.on_request = lambda: world.model.door.shut() if len(world.model.requests) > 1 else None
+            job = world.agent.submit((Text(text="Do it."),))
+            while len(world.model.requests) < 2:
+                await anyio.wait_all_tasks_blocked()
+            before = len(world.peer.updates)
+            await world.conversation.replay()
+            world.model.door.open()
+            await world.agent.settled(job)
+            assert Seen.in_(world.peer.updates[before:]).cards["call_1_1_1"]["status"] == "completed"
+
+
+async def test_a_load_whose_repair_is_not_saved_shows_the_calls_once_salvage_has_saved_it() -> None:
+    tool = ToldTool("t")
+    tool.door.shut()
+    world = World.of([{"deltas": [{"tool": {"index": 0, "name": "t", "arguments": "{}"}}]}], tool)
+    with anyio.fail_after(5):
+        async with world.killed():
+            world.agent.submit((Text(text="Do it."),))
+            await tool.door.reached.wait()
+        again = World.of([{"when": "again", "text": "fine"}], ToldTool("t"), store=world.store)
+        async with again.running(take=True):
+            again.store.memory.failing = True
+            try:
+                await again.policy.open(again.journal)
+            except Exception:  # noqa: BLE001  it is shown all the same
+                await again.conversation.replay()
+            assert Seen.in_(again.peer.updates).cards["call_1_1_1"]["status"] == "in_progress"
+            again.store.memory.failing = False
+            assert (await again.prompt("again")).reason == "completed"
+            assert again.peer.status("call_1_1_1") == "failed"
