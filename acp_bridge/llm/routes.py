@@ -79,7 +79,9 @@ _ADAPTERS = {
     "anthropic": (".anthropic", "AnthropicModel"),
     "local": (".local", "LocalModel"),
 }
-_LOCAL_NAMES = re.compile(r"PATH|HOME|TMPDIR|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_\w+|(?:GGML|OMP|CUDA|HIP|ROCR|MTL)_\w+")
+_LOCAL_NAMES = re.compile(
+    r"PATH|PYTHONPATH|PYTHONHOME|HOME|TMPDIR|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_\w+|(?:GGML|OMP|CUDA|HIP|ROCR|MTL)_\w+"
+)
 """Variables that matter to a model's own process. No key is among them."""
 
 _EXAMPLES = {

@@ -4,6 +4,7 @@ A stand-in for the native library shows what happens to the process; `test_local
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -13,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+from harness.client import Client
 from harness.processes import alive, eventually, gone
 
 from acp_bridge.content import Text
@@ -190,4 +192,53 @@ def test_it_ends_with_its_parent_also_in_a_call_that_never_returns(tmp_path: Pat
         pid = facts(tmp_path)["pid"]
         assert alive(pid)
         parent.kill()
+    gone([pid], within_s=3)
+
+
+# --- behind the whole agent ---
+
+
+def agent(tmp_path: Path, file: Path) -> Client:
+    project = tmp_path / "project"
+    project.mkdir()
+    environment = {"ACP_BRIDGE_MODEL": f"local:{file}", "PYTHONPATH": str(LIBRARY)}
+    return Client(tmp_path / "home", environment=environment)
+
+
+@pytest.mark.parametrize("ending", ["end of input", "SIGKILL", "SIGTERM"])
+def test_the_models_process_ends_with_the_agent(tmp_path: Path, ending: str) -> None:
+    """Durable sessions, 6: children are ended with the runtime, and also after SIGKILL of the agent's group."""
+    with agent(tmp_path, model_file(tmp_path, "loads")) as client:
+        client.initialize()
+        session = client.new_session(tmp_path / "project")
+        assert client.prompted(session, "hi") == "end_turn"
+        pid = facts(tmp_path)["pid"]
+        assert alive(pid)
+        match ending:
+            case "SIGKILL":
+                client.kill()
+            case "SIGTERM":
+                client.signal(signal.SIGTERM)
+                assert client.wait() == 128 + signal.SIGTERM
+            case _:
+                client.close_stdin()
+                assert client.wait() == 0
+        gone([pid], within_s=3)
+
+
+def test_a_client_is_told_which_file_is_missing_when_it_opens_a_session(tmp_path: Path) -> None:
+    with agent(tmp_path, tmp_path / "gone.gguf") as client:
+        client.initialize()
+        failure = client.refused("session/new", {"cwd": str(tmp_path / "project"), "mcpServers": []})
+        assert "gone.gguf" in failure.data["details"]
+
+
+def test_a_cancel_while_the_model_loads_is_answered_at_once(tmp_path: Path) -> None:
+    with agent(tmp_path, model_file(tmp_path, "stuck")) as client:
+        client.initialize()
+        session = client.new_session(tmp_path / "project")
+        prompt = client.prompt(session, "hi")
+        pid = facts(tmp_path)["pid"]
+        client.cancel(session)
+        assert client.result(prompt, timeout_s=2) == {"stopReason": "cancelled"}
     gone([pid], within_s=3)
