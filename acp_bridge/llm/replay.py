@@ -7,7 +7,8 @@ summary says which request was answered so. `model.json`, if there is one, holds
 
 Who plays a recording may want to know what it was asked: if there is a file `served.jsonl`, a line is added to it for
 each request, `{"answer": "0001.json", "route": …, "system": …, "tools": [names], "messages": [...]}`; `answer` is null
-where there was none, and a recording without answers is one of a model that is never asked. Snapshots compare it with the summaries, and count what was consumed.
+where there was none, and a recording without answers is one of a model that is never asked. Snapshots compare it with
+the summaries, and count what was consumed.
 """
 
 import os

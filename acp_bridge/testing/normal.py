@@ -73,7 +73,7 @@ def _walked(value: Any, text: Callable[[str], str]) -> Any:
 def normal_frames(lines: Iterable[Line], names: Names) -> list[Line]:
     """Return the exchange as it is compared."""
     named = [replace(line, said=_walked(line.said, names.named)) for line in lines]
-    return sunk(without_passing_output(joined(renumbered(dated(named)))))
+    return joined(sunk(without_passing_output(renumbered(dated(named)))))
 
 
 def dated(lines: Sequence[Line]) -> list[Line]:

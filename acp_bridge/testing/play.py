@@ -129,7 +129,7 @@ def play(
     run.faults += run.editor.faults
     return Played(
         lines=tuple(run.lines),
-        faults=tuple(run.faults),
+        faults=tuple(dict.fromkeys(run.faults)),
         logs={session: records for session in run.sessions if (records := log_records(place.sessions, session))},
         served=tuple(served_requests(place.model)),
         tokens=run.tokens(),
@@ -191,7 +191,7 @@ class _Run:
             case list():
                 return [self.expanded(item) for item in cast("list[Any]", value)]
             case _:
-                return value
+                return cast("Any", value)
 
     # --- the whole ---
 
