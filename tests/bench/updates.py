@@ -1,6 +1,7 @@
 """Updates a second from the Model port to the pipe, beside the floor: `os.write` of the same lines to the same reader.
 
 Run by hand: `python tests/bench/updates.py [CHUNKS]`. Prints; asserts nothing on time, but that no chunk is missing.
+What is counted are the model's pieces: to a reader that is behind, several come joined in one line.
 """
 
 import os
@@ -68,7 +69,7 @@ def agent_rate(chunks: int) -> tuple[float, str]:
             send(1, "session/new", {"cwd": folder, "mcpServers": []})
             session_id = answer()["result"]["sessionId"]
             send(2, "session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": "go"}]})
-            seconds, seen = timed_lines(process.stdout, b'"agent_message_chunk"', chunks)
+            seconds, seen = timed_lines(process.stdout, b"word ", chunks)
             assert seen == chunks, f"{chunks - seen} chunks are missing"
             process.stdin.close()
             line = orjson.dumps(
@@ -93,7 +94,7 @@ def floor_rate(line: str, chunks: int) -> float:
     argv = [sys.executable, "-c", FLOOR, line, str(chunks)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout is not None
-        seconds, seen = timed_lines(process.stdout, b'"agent_message_chunk"', chunks)
+        seconds, seen = timed_lines(process.stdout, b"word ", chunks)
         assert seen == chunks
         return chunks / seconds
 
