@@ -105,6 +105,7 @@ def small_group() -> Generator[Path]:
         group.rmdir()
 
 
+@pytest.mark.slow
 def test_a_fork_bomb_is_ended_with_its_command(small_group: Path, start: Start, tmp_path: Path, project: Path) -> None:
     """Abuse case 30: only ever inside a control group of 60 processes."""
     pid_file = tmp_path / "pid"

@@ -15,6 +15,7 @@ from storage.words import TURN, header, loaded, made, records, store_in
 
 from acp_bridge.errors import SessionInUse, StoreBusy
 from acp_bridge.session import HeldSession, SessionTitled, TurnStarted
+from acp_bridge.storage import JsonlStore
 from acp_bridge.storage import session as sessions
 from acp_bridge.storage.disk import OsDisk
 
@@ -194,7 +195,7 @@ async def test_a_hold_that_nobody_waits_for_any_more_lets_go(tmp_path: Path) -> 
     await made(tmp_path)
     holder = await store_in(tmp_path).hold("s1")
     with anyio.move_on_after(0.05):
-        await store_in(tmp_path).hold("s1")
+        await JsonlStore(tmp_path, patience_s=30).hold("s1")
     await holder.close()
     await until(lambda: not any(thread.name == "load s1" for thread in threading.enumerate()))
     await (await store_in(tmp_path).hold("s1")).close()
