@@ -1,0 +1,94 @@
+"""What the README says is what the program does."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from acp_bridge.cli.main import COMMANDS
+from acp_bridge.cli.run import EXIT_CODES
+from acp_bridge.config import KEYS, load
+from acp_bridge.llm import PRESETS, parse_route
+from acp_bridge.tools import MODES
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def block(name: str) -> str:
+    """Return the fenced block that follows the comment `<!-- example: NAME -->`."""
+    found = re.search(rf"<!-- example: {name} -->\n```\w+\n(.*?)```", README, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_every_command_that_is_named_is_there() -> None:
+    named = set(re.findall(r"acp-bridge (\w+)", README)) - {"is"}
+    assert named <= set(COMMANDS)
+    assert {"serve"} | named == set(COMMANDS)
+
+
+def test_every_editor_that_is_named_can_be_set_up(capsys: pytest.CaptureFixture[str]) -> None:
+    from acp_bridge.cli.setup import main
+
+    for editor in re.findall(r"`acp-bridge setup ([a-z-]+)`", README):
+        assert main([editor]) == 0
+        assert capsys.readouterr().out
+
+
+def test_every_variable_that_is_named_is_a_setting() -> None:
+    known = {"ACP_BRIDGE_" + key.upper().replace(".", "_") for key in KEYS} | {"ACP_BRIDGE_CONFIG"}
+    assert set(re.findall(r"ACP_BRIDGE_[A-Z_]*[A-Z]", README)) <= known
+    keys = {preset.key_variable for preset in PRESETS.values() if preset.needs_key}
+    assert keys <= set(re.findall(r"[A-Z]+_API_KEY", README))
+
+
+def test_every_provider_is_named_and_every_route_that_is_named_can_be_parsed() -> None:
+    table = README.split("## Models")[1].split("## Modes")[0]
+    assert set(PRESETS) <= set(re.findall(r"`(\w+)`", table))
+    for route in re.findall(r"`(\w+:[\w./-]+)`", table):
+        if route != "provider:model":
+            parse_route(route)
+
+
+def test_the_modes_are_those_that_there_are() -> None:
+    table = README.split("## Modes")[1].split("##")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(MODES)
+
+
+def test_the_exit_codes_are_those_of_run() -> None:
+    sentence = re.search(r"Its exit code tells\s+how it ended: (.*?)\.\n", README, re.DOTALL)
+    assert sentence is not None
+    said = {int(code) for code in re.findall(r"(\d+) (?!\+)[a-z]", sentence[1])}
+    assert said == {0, 1, 2, 3, 4, 5, 6} == set(EXIT_CODES.values()) | {2}
+
+
+def test_the_configuration_that_is_shown_is_valid_and_says_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(block("config"))
+    config = load({"ACP_BRIDGE_CONFIG": str(path)})
+    assert config.model == tomllib.loads(block("config"))["model"]
+
+
+def test_the_program_that_is_shown_imports_names_that_there_are() -> None:
+    tree = ast.parse(block("headless"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = __import__(node.module or "", fromlist=[alias.name for alias in node.names])
+            assert all(hasattr(module, alias.name) for alias in node.names)
+
+
+def test_nobody_is_told_to_install_the_name_that_is_somebody_elses() -> None:
+    assert not re.search(r"(pip install|uvx|pipx install)\s+['\"]?acp-bridge\b", README)
+
+
+def test_the_figures_are_those_that_the_tests_hold() -> None:
+    """The counts that a run asserts stand in the tests; what was counted by hand is in the closing table of a run."""
+    figures = README.split("<!-- figures -->")[1].split("<!-- /figures -->")[0]
+    images = Path(__file__).parent / "crash" / "test_images.py"
+    assert "10,000 at least" in figures
+    assert "judged >= 10_000" in images.read_text()
+    from crash.test_mutants import MUTANTS
+
+    assert f"{len(MUTANTS)} of {len(MUTANTS)}" in figures
