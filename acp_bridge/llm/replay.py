@@ -12,7 +12,7 @@ the summaries, and count what was consumed.
 """
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
@@ -125,11 +125,13 @@ def _read(path: Path) -> Any:
 class Recorder:
     """A model that writes down what the model behind it answers. It owns that model.
 
-    Only answers that came to an end are written: one that was cancelled was nobody's answer.
+    An answer that was cancelled ends in `hang`: played, it waits there to be cancelled again. None of
+    `secrets` is written.
     """
 
-    def __init__(self, model: Model, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, model: Model, folder: str | os.PathLike[str], *, secrets: Iterable[str] = ()) -> None:
         self._model = model
+        self._secrets = tuple(secrets)
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._count = len(list(self._folder.glob("[0-9]*.json")))
@@ -148,14 +150,18 @@ class Recorder:
         return self._model.takes_images
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Yield the answer of the model behind, and write it down when it has ended."""
+        """Yield the answer of the model behind, and write it down when it has ended or is no longer wanted."""
         deltas: list[Delta] = []
-        async with aclosing(self._model.stream(request)) as stream:
-            async for delta in stream:
-                deltas.append(delta)
-                if isinstance(delta, Finished | Failed):
-                    self._write(request, deltas)
-                yield delta
+        try:
+            async with aclosing(self._model.stream(request)) as stream:
+                async for delta in stream:
+                    deltas.append(delta)
+                    if isinstance(delta, Finished | Failed):
+                        self._write(request, deltas)
+                    yield delta
+        finally:
+            if not deltas or not isinstance(deltas[-1], Finished | Failed):
+                self._write(request, deltas)
 
     async def aclose(self) -> None:
         """Close the model behind."""
@@ -165,7 +171,10 @@ class Recorder:
         self._count += 1
         value = {"request": _summary(request), **_recorded(deltas)}
         path = self._folder / f"{self._count:04}.json"
-        path.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+        data = orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"
+        for secret in self._secrets:
+            data = data.replace(orjson.dumps(secret)[1:-1], b"<secret>")
+        path.write_bytes(data)
 
 
 def _summary(request: ModelRequest) -> JsonObject:
@@ -200,4 +209,6 @@ def _recorded(deltas: list[Delta]) -> JsonObject:
                     answer["usage"] = asdict(usage)
             case _:
                 assert_never(delta)
+    if not deltas or not isinstance(deltas[-1], Finished | Failed):
+        pieces.append({"hang": True})
     return answer

@@ -224,7 +224,7 @@ def open_model(route: Route | str, options: Options | None = None) -> Model:
             return replayed(route.model)
         case "record":
             folder, behind = _recorded(route)
-            return Recorder(open_model(behind, options), folder)
+            return Recorder(open_model(behind, options), folder, secrets=options.keys.values())
         case _:
             return _adapter(PRESETS[route.provider].adapter)(endpoint_of(route, options))
 

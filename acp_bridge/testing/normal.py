@@ -1,15 +1,13 @@
 """What two runs of one scenario may differ in, taken out; and nothing else.
 
-Pure and idempotent: what is normal stays as it is. Each rule below is a function whose docstring says what it takes and
-why no real change can hide behind it. They are applied in the order of `normal_frames`, `normal_log` and
-`normal_requests`.
+Pure and idempotent: what is normal stays as it is. Each rule is a function whose docstring says what it takes and why
+no real change can hide behind it; they are applied in the order of `normal_frames` and, for the log and the model's
+requests, of `normal_log` next door.
 
 What no rule touches: the order of frames (but for `sunk`), every word, every number that counts something, the ids that
 the client chose, their JSON type in the answer, stop reasons, error codes, which facts are logged and in which order.
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +19,6 @@ Json: TypeAlias = dict[str, Any]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _MADE_OF_SEQ = re.compile(r"(input|notice|permissions)_\d+(\w*)")
-_DIGEST = re.compile(r"#[0-9a-f]{8}")
 _CHUNKS = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
 _FINAL = ("completed", "failed")
 
@@ -54,15 +51,15 @@ def _spelt(path: str) -> Iterable[str]:
         yield path.removeprefix("/private")
 
 
-def _walked(value: Any, text: Callable[[str], str]) -> Any:
+def walked(value: Any, text: Callable[[str], str]) -> Any:
     """Return JSON with every text, and every member's name, put through `text`."""
     match value:
         case str():
             return text(value)
         case dict():
-            return {text(key): _walked(item, text) for key, item in cast("Json", value).items()}
+            return {text(key): walked(item, text) for key, item in cast("Json", value).items()}
         case list():
-            return [_walked(item, text) for item in cast("list[Any]", value)]
+            return [walked(item, text) for item in cast("list[Any]", value)]
         case _:
             return value
 
@@ -72,7 +69,7 @@ def _walked(value: Any, text: Callable[[str], str]) -> Any:
 
 def normal_frames(lines: Iterable[Line], names: Names) -> list[Line]:
     """Return the exchange as it is compared."""
-    named = [replace(line, said=_walked(line.said, names.named)) for line in lines]
+    named = [replace(line, said=walked(line.said, names.named)) for line in lines]
     return joined(sunk(without_passing_output(renumbered(dated(named)))))
 
 
@@ -106,7 +103,7 @@ def renumbered(lines: Sequence[Line]) -> list[Line]:
     of a log position (`input_7`) by session; how many records came before depends on the clock. The client's ids stay.
     """
     asked: dict[tuple[int, str, Any], str] = {}
-    made = _Numbers()
+    made = Numbers()
     run = 0
     found: list[Line] = []
     for line in lines:
@@ -120,7 +117,7 @@ def renumbered(lines: Sequence[Line]) -> list[Line]:
     return found
 
 
-class _Numbers:
+class Numbers:
     """Numbers for ids that are made of a log position, by session and kind, in order of appearance."""
 
     def __init__(self) -> None:
@@ -258,109 +255,3 @@ def _passable(other: Line, line: Line, call: str, questions: Mapping[Any, str]) 
     asks = other.way == "<" and other.method == "session/request_permission"
     answers = other.way == ">" and other.answers
     return (asks or answers) and questions.get(other.message.get("id"), call) != call
-
-
-# --- the log ---
-
-
-def normal_log(records: Sequence[Json], names: Names, *, whole_header: bool = False) -> list[Json]:
-    """Return a session's log as it is compared: header first."""
-    named = [cast("Json", _walked(record, names.named)) for record in records]
-    bare = [without_envelope(record) for record in named]
-    found = by_call(without_superseded(bare))
-    numbers = _Numbers()
-    found = [cast("Json", numbers.renumbered(record, "")) for record in found]
-    return found if whole_header else [with_digests(record) for record in found]
-
-
-def without_envelope(record: Json) -> Json:
-    """Rule *envelope*: `seq`, `time`, `d`, `crc` and the header's `gen` and `created` are left out.
-
-    The order of lines is the order of seqs (gaps are looked for before); the rest is the storage's, which checks it.
-    """
-    if "session" in record:
-        session = {key: value for key, value in record["session"].items() if key not in ("created", "version")}
-        return {key: value for key, value in record.items() if key not in ("gen", "d", "crc")} | {"session": session}
-    found = {key: value for key, value in record.items() if key not in ("seq", "time", "d", "crc")}
-    if found.get("type") == "session/opened":
-        found["data"] = found["data"] | {"version": "<version>"}
-    return found
-
-
-def without_superseded(records: Sequence[Json]) -> list[Json]:
-    """Rule *deltas*: streamed text whose message was committed or discarded later is left out; the rest is joined.
-
-    How much of a text was on disk before its message was, and in how many pieces, depends on the clock.
-    """
-    closed = {
-        record["data"].get("id" if record["type"] == "assistant/message" else "messageId")
-        for record in records
-        if record.get("type") in ("assistant/message", "request/failed")
-    }
-    found: list[Json] = []
-    for record in records:
-        if record.get("type") != "assistant/delta":
-            found.append(record)
-            continue
-        data = record["data"]
-        if data["messageId"] in closed:
-            continue
-        last = found[-1] if found else {}
-        if last.get("type") == record["type"] and {**last["data"], "text": ""} == {**data, "text": ""}:
-            found[-1] = {**last, "data": {**data, "text": last["data"]["text"] + data["text"]}}
-        else:
-            found.append(record)
-    return found
-
-
-def by_call(records: Sequence[Json]) -> list[Json]:
-    """Rule *side by side*: neighbouring results stand in the order of their calls, which ran side by side."""
-    found: list[Json] = []
-    for record in records:
-        place = len(found)
-        while (
-            record.get("type") == "tool/result"
-            and place
-            and found[place - 1].get("type") == "tool/result"
-            and found[place - 1]["data"]["callId"] > record["data"]["callId"]
-        ):
-            place -= 1
-        found.insert(place, record)
-    return found
-
-
-def with_digests(record: Json) -> Json:
-    """Rule *header*: a request's system prompt and tool schemas are shown as digests, the tools' names beside them.
-
-    Every change of them shows; what it is, a scenario with `whole_header = true` says, and `requests.txt` does not
-    repeat it.
-    """
-    if record.get("type") != "request/header":
-        return record
-    data = record["data"]
-    tools = data["tools"]
-    if all(isinstance(tool, dict) for tool in tools):
-        tools = [*(tool["name"] for tool in tools), digest(tools)]
-    system = data["system"]
-    return {
-        **record,
-        "data": {**data, "system": system if _DIGEST.fullmatch(system) else digest(system), "tools": tools},
-    }
-
-
-def digest(value: Any) -> str:
-    """Return eight hexadecimal digits that stand for a value."""
-    return f"#{hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]}"
-
-
-# --- the model ---
-
-
-def normal_requests(served: Iterable[Json], names: Names) -> list[Json]:
-    """Return what the model was asked, as it is compared: rule *names*, and the system prompt as rule *header*."""
-    found: list[Json] = []
-    for request in served:
-        named = cast("Json", _walked(request, names.named))
-        system = str(named["system"])
-        found.append(named | {"system": system if _DIGEST.fullmatch(system) else digest(system)})
-    return found

@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from .play import Place, Played, made_place, play
+from .place import Place, made_place
+from .play import Played, play
 from .scenario import Scenario, ScenarioFault, read_scenario
 from .snapshot import (
     consumption,
@@ -136,7 +137,7 @@ def replay(scenario: Scenario, command: tuple[str, ...]) -> None:
     if not (scenario.folder / "expected").is_dir():
         said.append("there is no expected/ yet: make it with --acp-snapshots=refresh")
     else:
-        said += differences(rendered(played, scenario), scenario.folder)
+        said += differences(rendered(played, scenario), scenario)
     if said:
         raise Differs(*said)
 

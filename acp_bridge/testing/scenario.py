@@ -39,7 +39,7 @@ from typing import Any, TypeAlias, cast
 Json: TypeAlias = dict[str, Any]
 
 EXPECTED = ("frames.txt", "log.jsonl", "requests.txt")
-_TOP = ("about", "agent", "editor", "step", "expect", "whole_header", "unknown_tools")
+_TOP = ("traced", "about", "agent", "editor", "step", "expect", "whole_header", "unknown_tools")
 _COMMON = ("do", "expect", "note")
 _TURN = ("background", "answers", "forms", "session")
 _OPEN = ("cwd", "additional", "mcp", "greeted")
@@ -56,7 +56,7 @@ STEPS: Mapping[str, tuple[str, ...]] = {
     "cancel": ("session", "request"),
     "set_mode": ("mode", "session"),
     "set_config_option": ("config", "value", "session"),
-    "request": ("method", "params", "background"),
+    "request": ("method", "params", "greeted", *_TURN),
     "notify": ("method", "params"),
     "raw": ("line", "lines", "responses"),
     "answer": ("with", "content"),
@@ -123,6 +123,7 @@ class Scenario:
         agent: environment variables of the agent.
         buffers: what the client has open, by path in the workspace.
         whole_header: the log shows system prompt and tool schemas whole.
+        traced: written by `--trace`; what the model was asked is not known whole, and is not compared until a refresh.
         unknown_tools: names that the recorded model asks for although no tool has them.
     """
 
@@ -135,6 +136,7 @@ class Scenario:
     unreadable: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
     whole_header: bool = False
+    traced: bool = False
     unknown_tools: tuple[str, ...] = ()
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -158,7 +160,7 @@ def read_scenario(path: Path) -> Scenario:
     steps = tuple(_step(place, item) for place, item in enumerate(top.get("step", []), 1))
     if not steps:
         raise ScenarioFault("there is no [[step]]")
-    if not expect and not any(step.expect for step in steps):
+    if not expect and not top.get("traced") and not any(step.expect for step in steps):
         raise ScenarioFault("nothing is expected beside the frames: give a step an 'expect', which no refresh rewrites")
     require_no_orphans(path.parent)
     return Scenario(
@@ -171,6 +173,7 @@ def read_scenario(path: Path) -> Scenario:
         unreadable=tuple(editor.get("unreadable", ())),
         silent=tuple(editor.get("silent", ())),
         whole_header=top.get("whole_header") is True,
+        traced=top.get("traced") is True,
         unknown_tools=tuple(top.get("unknown_tools", ())),
         expect=expect,
     )
@@ -187,7 +190,7 @@ def require_no_orphans(folder: Path) -> None:
             continue
         parts = path.relative_to(folder).parts
         match parts:
-            case ("scenario.toml",) | ("workspace", *_):
+            case ("scenario.toml" | "trace.txt" | "trace.json",) | ("workspace", *_):
                 continue
             case ("model", name) if re.fullmatch(r"\d{4}\.json|model\.json", name):
                 continue

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from .normal import Names, normal_frames, normal_log, normal_requests
+from .normal import Names, normal_frames
+from .normal_log import normal_log, normal_requests
 from .play import Played
 from .process import Line
 from .scenario import EXPECTED, Scenario
@@ -94,10 +95,12 @@ def _marked(mark: str, text: str) -> Iterator[str]:
 # --- judging ---
 
 
-def differences(files: Mapping[str, str], folder: Path) -> Iterator[str]:
+def differences(files: Mapping[str, str], scenario: Scenario) -> Iterator[str]:
     """Yield how a run differs from `expected/`, a unified diff a file."""
     for name in EXPECTED:
-        path = folder / "expected" / name
+        path = scenario.folder / "expected" / name
+        if scenario.traced and not path.is_file():
+            continue
         expected = path.read_text(encoding="utf-8") if path.is_file() else ""
         found = files.get(name, "")
         if found == expected:
@@ -139,8 +142,8 @@ def consumption(played: Played, scenario: Scenario, *, summaries: bool) -> Itera
             found = summary(first[path.name])
             yield from (
                 f"model/{path.name} answers a request with {key} {wanted[key]!r}; this one has {found[key]!r}"
-                for key in wanted
-                if wanted[key] != found.get(key)
+                for key in found
+                if key in wanted and wanted[key] != found[key]
             )
 
 
@@ -164,11 +167,18 @@ def summary(request: Json) -> Json:
 
 def _last_words(request: Json) -> str:
     messages = cast("list[Json]", request["messages"])
-    if not messages:
-        return ""
-    lines = [line for block in messages[-1]["content"] for line in _block_lines(block)]
-    text = "\n".join(lines)
+    text = "\n".join(_plain(block) for block in messages[-1]["content"]) if messages else ""
     return text if len(text) <= _SUMMARY else f"{text[:_SUMMARY]}…"
+
+
+def _plain(block: Json) -> str:
+    match block:
+        case {"content": content}:
+            return "\n".join(_plain(inner) for inner in cast("list[Json]", content))
+        case {"name": name, "arguments": arguments}:
+            return f"{name} {arguments}"
+        case _:
+            return "\n".join(str(block[key]) for key in ("uri", "text") if key in block)
 
 
 def _asked_tools(answer: Json) -> Iterator[str]:

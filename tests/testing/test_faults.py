@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_bridge.testing.play import made_place, play
+from acp_bridge.testing.place import made_place
+from acp_bridge.testing.play import play
 from acp_bridge.testing.scenario import read_scenario
 from acp_bridge.testing.snapshot import consumption, differences, gaps, rendered
 
@@ -68,7 +69,7 @@ def said_of(scenario_name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> 
         *played.faults,
         *consumption(played, scenario, summaries=True),
         *gaps(played),
-        *differences(rendered(played, scenario), scenario.folder),
+        *differences(rendered(played, scenario), scenario),
     ]
 
 

@@ -12,18 +12,14 @@ from hypothesis import strategies as st
 
 from acp_bridge.testing.normal import (
     Names,
-    by_call,
     dated,
     joined,
     normal_frames,
-    normal_log,
     renumbered,
     sunk,
-    with_digests,
-    without_envelope,
     without_passing_output,
-    without_superseded,
 )
+from acp_bridge.testing.normal_log import by_call, normal_log, with_digests, without_envelope, without_superseded
 from acp_bridge.testing.process import Line, parsed_or_text
 from acp_bridge.testing.snapshot import compact, frames_text
 

@@ -87,7 +87,7 @@ def test_a_recording_of_a_model_replays(tmp_path: Path) -> None:
     replay(read_scenario(path), AGENT)
     assert json.loads((path.parent / "model" / "model.json").read_text())["context_window"] == 4096
     answer = json.loads((path.parent / "model" / "0001.json").read_text())
-    assert answer["request"] == {"messages": 1, "last_message": "| Hello"}
+    assert answer["request"] == {"messages": 1, "last_message": "Hello"}
 
 
 def test_a_recording_needs_a_model_on_purpose(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_request_that_is_not_the_recorded_one_fails(tmp_path: Path) -> None:
     path = made(tmp_path)
     refresh(read_scenario(path), AGENT)
     path.write_text(path.read_text().replace('"Hello"', '"Hullo"'))
-    assert "answers a request with last_message '| Hello'; this one has '| Hullo'" in refused(path, fresh=False)
+    assert "answers a request with last_message 'Hello'; this one has 'Hullo'" in refused(path, fresh=False)
 
 
 def test_an_orphan_in_the_folder_fails(tmp_path: Path) -> None:

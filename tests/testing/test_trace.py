@@ -1,0 +1,46 @@
+"""A traced conversation is a scenario that replays, without the secrets that went through it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from acp_bridge.testing.place import made_place
+from acp_bridge.testing.play import play
+from acp_bridge.testing.plugin import replay
+from acp_bridge.testing.scenario import read_scenario
+
+LIBRARY = Path(__file__).parents[2] / "fixtures" / "snapshots"
+TRACED = Path(__file__).with_name("traced_agent.py")
+AGENT = (sys.executable, "-m", "acp_bridge", "serve")
+
+
+def traced(name: str, folder: Path, **env: str) -> None:
+    """Play a scenario of the library against an agent that traces it."""
+    scenario = read_scenario(LIBRARY / name / "scenario.toml")
+    with made_place(scenario) as place:
+        played = play(scenario, place, (sys.executable, str(TRACED), str(folder)), env=env)
+    faults = [fault for fault in played.faults if "never asked" not in fault]
+    assert not faults, faults
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tools/edit_file",
+        "editors/zed",
+        "permissions/edit_mode",
+        "stops/cancelled_in_text",
+        "failures/broken_stream",
+    ],
+)
+def test_a_traced_conversation_replays(name: str, tmp_path: Path) -> None:
+    traced(name, tmp_path / "trace")
+    replay(read_scenario(tmp_path / "trace" / "scenario.toml"), AGENT)
+
+
+def test_no_secret_is_in_a_trace(tmp_path: Path) -> None:
+    traced("tools/read_file", tmp_path / "trace", OPENAI_API_KEY="Read it")
+    for path in (tmp_path / "trace").rglob("*"):
+        assert not path.is_file() or "Read it" not in path.read_text(), path
+    assert "<secret>" in (tmp_path / "trace" / "trace.txt").read_text()
