@@ -17,13 +17,14 @@ Owns which settings there are and where each comes from; later sources win. Know
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from acp_bridge.content import Secrets
 from acp_bridge.errors import ConfigError
+from acp_bridge.text import Secrets
 
 Section: TypeAlias = Mapping[str, Any]
 
@@ -116,6 +117,8 @@ def default_file(environ: Mapping[str, str]) -> str:
     """Return where the file lies if nobody says: in the platform's folder for configurations."""
     if base := environ.get("XDG_CONFIG_HOME"):
         return os.path.join(base, "acp-bridge", "config.toml")
+    if sys.platform == "linux":  # as platformdirs says it, whose import an editor would wait for
+        return os.path.join(environ.get("HOME", "") or os.path.expanduser("~"), ".config", "acp-bridge", "config.toml")
     from platformdirs import user_config_dir
 
     return os.path.join(user_config_dir("acp-bridge", appauthor=False), "config.toml")

@@ -23,11 +23,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
 from acp_bridge.config import Config
-from acp_bridge.content import PromptBlock, Text, mended_text
+from acp_bridge.content import PromptBlock, Text
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves
 from acp_bridge.errors import BarrierFailed, ConfigError
 from acp_bridge.runtime import ASSEMBLY, SESSIONS, Replacements, parts
 from acp_bridge.session import DeltaKind, Journal, Place, Record, Recovery, Sessions
+from acp_bridge.text import mended_text
 from acp_bridge.tools import Choice, Question, UserAnswer
 
 CLOSE_S = 5.0

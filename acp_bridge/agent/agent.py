@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 import anyio
 
-from acp_bridge.content import Failure, PromptBlock, Secrets, Text, escaped_text
+from acp_bridge.content import Failure, PromptBlock, Text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, StoreError
 from acp_bridge.session import (
@@ -25,6 +25,7 @@ from acp_bridge.session import (
     SessionTitled,
     closers,
 )
+from acp_bridge.text import Secrets, escaped_text
 from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Workspace
 
 from .frontend import Frontend

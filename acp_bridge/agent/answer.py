@@ -6,9 +6,10 @@ Pure. Owns how pieces become text, thoughts and tool requests with our own call 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from acp_bridge.content import AnswerBlock, Text, Thought, ToolRequest, mended_text
+from acp_bridge.content import AnswerBlock, Text, Thought, ToolRequest
 from acp_bridge.errors import ToolError
 from acp_bridge.llm import TextDelta, ThoughtDelta, ToolDelta
+from acp_bridge.text import mended_text
 from acp_bridge.tools import Drawing, Tool, Workspace, escaped, parsed_arguments
 
 _TITLE = 240

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from acp_bridge.content import Secrets
 from acp_bridge.errors import BridgeError
 from acp_bridge.session import Place, Policy
+from acp_bridge.text import Secrets
 from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
 
 from .agent import Parts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from acp_bridge.content import mended_text
+from acp_bridge.text import mended_text
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """The first of these that a root has is taken."""

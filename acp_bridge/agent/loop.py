@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.content import Failure, JsonObject, Text, mended, mended_text
+from acp_bridge.content import Failure, JsonObject, Text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.llm import Failed, Finished, Model, TextDelta, ThoughtDelta
@@ -28,6 +28,7 @@ from acp_bridge.session import (
     UsageReported,
     UserMessage,
 )
+from acp_bridge.text import mended, mended_text
 from acp_bridge.tools import Pipeline, Tool
 
 from .answer import Answer

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import assert_never
 
 from acp_bridge.acp.inbound import AudioBlock, ImageBlock, LinkBlock, Prompt, ResourceBlock, TextBlock
-from acp_bridge.content import Image, PromptBlock, Resource, ResourceLink, Text, mended_text
+from acp_bridge.content import Image, PromptBlock, Resource, ResourceLink, Text
+from acp_bridge.text import mended_text
 
 
 def prompt_content(prompt: Prompt, *, takes_images: bool, attach: Callable[[bytes], str]) -> tuple[PromptBlock, ...]:

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from typing import Final
 
-from acp_bridge.content import Secrets, escaped_text
+from acp_bridge.text import Secrets, escaped_text
 
 _KEPT: Final = 1000
 """Lines that wait at most."""

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import orjson
 
-from acp_bridge.content import Failure, FailureKind, JsonObject, escaped_text, mended_text
+from acp_bridge.content import Failure, FailureKind, JsonObject
+from acp_bridge.text import escaped_text, mended_text
 
 from .model import Failed
 from .script import RETRYABLE

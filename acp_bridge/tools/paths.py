@@ -8,8 +8,8 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_bridge.content import mended_text
 from acp_bridge.errors import ToolError
+from acp_bridge.text import mended_text
 
 from .tool import Access, AccessKind, Call, Workspace
 

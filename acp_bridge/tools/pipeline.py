@@ -13,7 +13,7 @@ from typing import Protocol
 import anyio
 import orjson
 
-from acp_bridge.content import Failure, JsonObject, Secrets, Text, ToolRequest, mended, mended_text
+from acp_bridge.content import Failure, JsonObject, Text, ToolRequest
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, ToolError
 from acp_bridge.session import (
@@ -26,6 +26,7 @@ from acp_bridge.session import (
     ToolCalled,
     ToolResult,
 )
+from acp_bridge.text import Secrets, mended, mended_text
 
 from .files import Files
 from .guard import Commands

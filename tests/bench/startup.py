@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import orjson
 
@@ -48,7 +49,7 @@ def main(runs: int) -> None:
         env = {"PATH": os.environ["PATH"], "HOME": home, "ACP_BRIDGE_HOME": home, "ACP_BRIDGE_MODEL": "demo"}
         contenders = {
             "floor": [sys.executable, "-c", FLOOR],
-            "acp-bridge": [sys.executable, "-m", "acp_bridge"],
+            "acp-bridge": [str(Path(sys.executable).parent / "acp-bridge")],  # what an editor starts
         }
         times: dict[str, list[float]] = {name: [] for name in contenders}
         for argv in contenders.values():

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from session.strategies import EVENTS, HEADER, records, texts, values
 
-from acp_bridge.content import MAX_SAFE_INTEGER, mended
 from acp_bridge.session import (
     Event,
     Header,
@@ -21,6 +20,7 @@ from acp_bridge.session import (
     encode_header,
     encode_record,
 )
+from acp_bridge.text import MAX_SAFE_INTEGER, mended
 
 
 def test_the_strategies_know_every_event_of_the_union() -> None:

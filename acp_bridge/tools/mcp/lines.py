@@ -9,8 +9,8 @@ import json
 import anyio
 import orjson
 
-from acp_bridge.content import mended
 from acp_bridge.rpc import PARSE_ERROR, Invalid, LineDecoder, Message
+from acp_bridge.text import mended
 
 MAX_LINE = 16 * 1024 * 1024
 RATE = 4 * 1024 * 1024

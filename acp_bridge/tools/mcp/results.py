@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from acp_bridge.content import JsonObject, Text, mended, mended_text
+from acp_bridge.content import JsonObject, Text
+from acp_bridge.text import mended, mended_text
 from acp_bridge.tools.tool import ToolOutput
 
 MAX_TEXT = 80_000

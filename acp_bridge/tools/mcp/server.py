@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from acp_bridge.content import JsonObject, mended_text
+from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
+from acp_bridge.text import mended_text
 from acp_bridge.tools.drawing import title
 from acp_bridge.tools.process import GuardedProcess, PipeReader, guarded_process
 
