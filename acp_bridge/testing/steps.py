@@ -14,6 +14,7 @@ from .scenario import CLIENTS, ScenarioFault
 Json: TypeAlias = dict[str, Any]
 
 CONTINUE = "_acp_bridge/session/continue"
+TURNS = ("session/prompt", CONTINUE)
 
 
 class Steps(Run):
@@ -116,7 +117,7 @@ class Steps(Run):
 
     def _do_request(self, args: Json) -> None:
         method = args["method"]
-        answer = self._call(method, args.get("params", {}), args, turn=method in ("session/prompt", CONTINUE))
+        answer = self._call(method, args.get("params", {}), args, turn=method in TURNS)
         if method == "session/new" and (session := answer.result.get("sessionId")):
             self.sessions.append(session)
             self._current = len(self.sessions)
@@ -138,6 +139,8 @@ class Steps(Run):
             said = Line(">", parsed_or_text(line))
             if said.method and isinstance(said.message.get("id"), int | str):
                 self._pending[said.message["id"]] = said.method
+                if said.method in TURNS:
+                    self._turns.add(said.message["id"])
         self._agent.send_raw(*lines)
         if count := args.get("responses", 0):
             self._agent.wait_for(lambda line: line.is_agents_answer, f"{count} answers", since=since, times=count)
