@@ -8,6 +8,7 @@ What no rule touches: the order of frames (but for `sunk`), every word, every nu
 the client chose, their JSON type in the answer, stop reasons, error codes, which facts are logged and in which order.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -102,17 +103,22 @@ def renumbered(lines: Sequence[Line]) -> list[Line]:
     Its requests by (direction, run, id): an answer to another question gets another number. Message ids that are made
     of a log position (`input_7`) by session; how many records came before depends on the clock. The client's ids stay.
     """
-    asked: dict[tuple[int, str, Any], str] = {}
+    asked: dict[tuple[int, str], str] = {}
     made = Numbers()
     run = 0
+
+    def number(run: int, request_id: Any) -> str:
+        return asked.setdefault((run, json.dumps(request_id)), f"a{len(asked) + 1}")
+
     found: list[Line] = []
     for line in lines:
         run += line.way == "#"
         said = line.message
         ours = line.way == ("<" if line.method else ">")
         if ours and "id" in said:
-            key = (run, type(said["id"]).__name__, said["id"])
-            said = said | {"id": asked.setdefault(key, f"a{len(asked) + 1}")}
+            said = said | {"id": number(run, said["id"])}
+        elif line.way == "<" and line.method == "$/cancel_request" and "requestId" in line.params:
+            said = said | {"params": line.params | {"requestId": number(run, line.params["requestId"])}}
         found.append(replace(line, said=made.renumbered(said, line.session)) if said else line)
     return found
 

@@ -128,6 +128,14 @@ def test_the_agents_request_ids_are_numbered_and_the_clients_are_left() -> None:
     assert ids == [7, "a1", "a1", 7, "a2"], "an answer with another type of id is an answer to something else"
 
 
+def test_a_cancelled_request_of_the_agents_has_the_same_number() -> None:
+    def cancel(way: str) -> Line:
+        return Line(way, {"method": "$/cancel_request", "params": {"requestId": 41}})
+
+    found = renumbered([asks(41, "c"), cancel("<"), cancel(">")])
+    assert [line.params["requestId"] for line in found[1:]] == ["a1", 41]
+
+
 def test_an_id_of_the_next_run_is_another_one() -> None:
     lines = [asks(1, "c"), Line("#", "killed"), asks(1, "c")]
     assert [line.message.get("id") for line in renumbered(lines)] == ["a1", None, "a2"]
