@@ -22,6 +22,8 @@ from acp_bridge.acp import CONTINUE, SESSION_IN_USE, UNSAVED
 
 from .lives import Start, answering, cards, events, last_words, load, mostly_slow, said, words
 
+pytestmark = pytest.mark.slow  # the kill table, in small, stands for these in the quick run
+
 
 def run(command: str) -> Wanted:
     return Wanted("run_command", {"command": command})

@@ -19,6 +19,9 @@ from harness.script import hang, say, use, written
 
 from .lives import FULL, Json, Start, events, load
 
+pytestmark = pytest.mark.slow  # the kill table, in small, stands for these in the quick run
+
+
 BOUND_S = 5.5
 """The deadline of a turn, and what the watchdog waits behind it."""
 SPARE_S = 1.5
