@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from acp_bridge.errors import ConfigError
 from acp_bridge.rpc import Wire
 
 from .facts import log_records
@@ -68,9 +69,14 @@ def begin_trace(folder: Path, *, home: Path, route: str, environ: Mapping[str, s
         home: the agent's folder, where its logs lie.
         route: the model that will be asked; empty if none is configured.
         environ: of it, the agent's own settings are noted; what depends on the machine is left out.
+
+    Raises:
+        ConfigError: the folder holds something already.
     """
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"{str(folder)!r} is not empty; a trace needs a folder of its own")
     folder.mkdir(parents=True, exist_ok=True)
-    recorded = f"record:{folder / 'model'}={route}" if route else ""
+    recorded = f"record:{folder.absolute() / 'model'}={route}" if route else ""
     ours = {name: value for name, value in environ.items() if name.startswith("ACP_BRIDGE_")}
     settings = {name: value for name, value in ours.items() if not _UNTRACED.fullmatch(name)}
     facts = {"home": str(home), "route": recorded, "agent": settings}

@@ -189,6 +189,26 @@ def the_turn_barrier_skipped() -> None:
     CheckpointPolicy.turn = skip
 
 
+@fault
+def the_request_barrier_skipped() -> None:
+    journal.BACKGROUND_S = 60
+
+    async def skip(self: Any, journal: Any) -> None:
+        pass
+
+    CheckpointPolicy.request = skip
+
+
+@fault
+def the_answer_barrier_skipped() -> None:
+    journal.BACKGROUND_S = 60
+
+    async def skip(self: Any, journal: Any) -> None:
+        pass
+
+    CheckpointPolicy.answer = skip
+
+
 # --- repair ---
 
 

@@ -34,6 +34,8 @@ CAUGHT_BY = {
     "a_queue_that_outlives_the_cancel": "protocol/cancel_drops_what_waits",
     "a_continuation_twice": "recovery/interrupted_text",
     "a_half_answer_kept_on_continuation": "recovery/interrupted_text",
+    "the_answer_barrier_skipped": "protocol/set_mode",
+    "the_request_barrier_skipped": "recovery/interrupted_waiting",
     "the_tool_barrier_skipped": "recovery/unknown_write",
     "the_turn_barrier_skipped": "recovery/killed_behind_the_answer",
     "an_unknown_outcome_told_as_never_started": "recovery/unknown_write",

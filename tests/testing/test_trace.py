@@ -1,10 +1,14 @@
 """A traced conversation is a scenario that replays, without the secrets that went through it."""
 
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from acp_bridge.errors import ConfigError
+from acp_bridge.testing import begin_trace
 from acp_bridge.testing.place import made_place
 from acp_bridge.testing.play import play
 from acp_bridge.testing.plugin import replay
@@ -44,3 +48,20 @@ def test_no_secret_is_in_a_trace(tmp_path: Path) -> None:
     for path in (tmp_path / "trace").rglob("*"):
         assert not path.is_file() or "Read it" not in path.read_text(), path
     assert "<secret>" in (tmp_path / "trace" / "trace.txt").read_text()
+
+
+def test_a_trace_writes_into_no_folder_that_holds_something(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(ConfigError, match="is not empty"):
+        begin_trace(tmp_path, home=tmp_path, route="demo", environ={})
+
+
+def test_a_killed_agents_trace_can_be_finished_later(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    scenario = read_scenario(LIBRARY / "recovery" / "killed_behind_the_answer" / "scenario.toml")
+    first = replace(scenario, steps=scenario.steps[:4])
+    with made_place(first) as place:
+        play(first, place, (sys.executable, str(TRACED), str(folder)))
+        assert not (folder / "scenario.toml").exists()
+        subprocess.run([sys.executable, "-m", "acp_bridge.testing", str(folder)], check=True, timeout=30)
+    replay(read_scenario(folder / "scenario.toml"), AGENT)
