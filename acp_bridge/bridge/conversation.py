@@ -1,7 +1,7 @@
 """One session as its client sees it: the agent's frontend, which turns events into updates and questions into requests.
 
-Owns the order of what is shown: nothing before the session's id is known, a replay before what happens meanwhile, a
-final tool status only once its result is on disk. Knows neither how a turn runs nor how a log is written.
+Owns the order of what is shown: nothing before the session's id is known, a replay before what happens meanwhile, a tool's
+status only once what it says is on disk. Knows neither how a turn runs nor how a log is written.
 """
 
 import logging
@@ -14,7 +14,7 @@ from acp_bridge.acp import ClientCapabilities, Method, outbound
 from acp_bridge.acp.inbound import ElicitationAnswer, PermissionAnswer, parsed
 from acp_bridge.acp.outbound import ChunkKind, Json
 from acp_bridge.rpc import Peer, RpcError
-from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolResult
+from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult
 from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer
 
 from . import updates
@@ -38,7 +38,7 @@ class Conversation:
         self._policy = policy
         self._session_id = journal.session_id
         self._lines = outbound.ChunkLines(self._session_id)
-        self._withheld: deque[Record] = deque()  # results whose status waits for the disk
+        self._withheld: deque[Record] = deque()  # calls and results whose status waits for the disk
         self._meanwhile: list[Json] | None = None  # what happens while a replay is being sent
         self._late: list[str] = []  # pieces of one message, held back while the client is behind
         self._late_chars = 0
@@ -54,16 +54,16 @@ class Conversation:
     # --- what the agent tells ---
 
     def recorded(self, record: Record) -> None:
-        """Show an event, or withhold it: a result's status is final for the client."""
+        """Show an event, or withhold it: what a client was told of a call, its log has to know."""
         self._send_late()
-        if isinstance(record.event, ToolResult) and not self._policy.settled(self._journal, record.seq):
+        if isinstance(record.event, ToolCalled | ToolResult) and not self._policy.settled(self._journal, record.seq):
             self._withheld.append(record)
             return
         for update in updates.live(record):
             self.show(update)
 
     def durable(self, seq: int) -> None:
-        """Show the results that are on disk now."""
+        """Show the calls and results that are on disk now."""
         del seq
         while self._withheld and self._policy.settled(self._journal, self._withheld[0].seq):
             for update in updates.live(self._withheld.popleft()):
@@ -193,7 +193,9 @@ class Conversation:
         seq = self._journal.last_seq  # seals streamed text, so that all that was shown is in the records
         records = [record for record in self._journal.log.records if record.seq <= seq]
         durable_seq = self._journal.durable_seq
-        self._withheld = deque(r for r in records if isinstance(r.event, ToolResult) and r.seq > durable_seq)
+        self._withheld = deque(
+            r for r in records if isinstance(r.event, ToolCalled | ToolResult) and r.seq > durable_seq
+        )
         self._meanwhile = []
         try:
             files = await self._journal.contents(updates.images_in(records))
