@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from acp_bridge import __version__
 from acp_bridge.acp import AuthMethod
@@ -123,7 +124,7 @@ async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
             tasks.start_soon(_serve_peer, peer, wire, ending)
             tasks.start_soon(_watch_reader, wire, ending)
             try:
-                await _run(config, replacements, peer, handshake, ending, bridges)
+                await _run(config, replacements, peer, tasks, handshake, ending, bridges)
             except* Exception:
                 logger.exception("the program failed")
                 ending.begin(EXIT_FAILURE, "a failure")
@@ -139,6 +140,7 @@ async def _run(
     config: Config,
     replacements: dict[str, Any],
     peer: Peer,
+    tasks: TaskGroup,
     handshake: Handshake,
     ending: Ending,
     bridges: list[Any],
@@ -153,7 +155,7 @@ async def _run(
 
     def bridging(given: Given) -> Any:
         return bridge.bridging(
-            peer, handshake.client, given[runtime.SESSIONS], given[runtime.ASSEMBLY], ending.deadline
+            peer, handshake.client, given[runtime.SESSIONS], given[runtime.ASSEMBLY], tasks, ending.deadline
         )
 
     parts = runtime.parts(config, runtime.Replacements(**replacements), ending.deadline)

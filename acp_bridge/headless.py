@@ -313,29 +313,30 @@ async def open_runtime(
     by = deadline or default_deadline
     front: Key[Runtime] = Key("front")
 
-    @asynccontextmanager
-    async def fronted(given: Given) -> AsyncGenerator[Runtime]:
-        async with anyio.create_task_group() as tasks:
-            agents = Agents(tasks)
-            try:
-                yield Runtime(given[SESSIONS], given[ASSEMBLY], agents)
-            finally:
-                agents.stop("shutdown")
-                try:
-                    with by().within(0.8, "the sessions' turns"):
-                        await agents.quiet()
-                finally:
-                    agents.abandon()
-                    tasks.cancel_scope.cancel()
-
     body: list[Exception] = []
     try:
-        async with composed((*parts(config, Replacements(**replacements), by), Part(front, fronted))) as given:
-            try:
-                yield given[front]
-            except Exception as exc:
-                body.append(exc)
-                raise
+        async with anyio.create_task_group() as tasks:  # older than all parts: a tool that does not end holds up none
+
+            @asynccontextmanager
+            async def fronted(given: Given) -> AsyncGenerator[Runtime]:
+                agents = Agents(tasks)
+                try:
+                    yield Runtime(given[SESSIONS], given[ASSEMBLY], agents)
+                finally:
+                    agents.stop("shutdown")
+                    try:
+                        with by().within(0.8, "the sessions' turns"):
+                            await agents.quiet()
+                    finally:
+                        agents.abandon()
+
+            async with composed((*parts(config, Replacements(**replacements), by), Part(front, fronted))) as given:
+                try:
+                    yield given[front]
+                except Exception as exc:
+                    body.append(exc)
+                    raise
+            tasks.cancel_scope.cancel()
     except ExceptionGroup as group:
         if body and leaves(group) == leaves(body[0]):
             raise body[0] from None  # nothing else failed: the caller's own error, as it was raised

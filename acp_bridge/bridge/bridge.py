@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
-import anyio
+from anyio.abc import TaskGroup
 
 from acp_bridge.acp import AUTH_REQUIRED, CONTINUE, ClientCapabilities, Method, outbound
 from acp_bridge.acp.inbound import (
@@ -59,6 +59,8 @@ Admission: TypeAlias = Callable[[Any], Handler | Admitted]
 PAGE_SIZE = 50
 _QUIET_SHARE = 0.8
 """Of the time that is left, what the agents may take to come to quiet."""
+_SERVERS_SHARE = 0.4
+"""Of the time that is left then, what their MCP servers may take to end."""
 
 _STOP_REASONS: dict[str, StopReason] = {
     "completed": "end_turn",
@@ -267,20 +269,25 @@ async def bridging(
     client: ClientCapabilities,
     sessions: Sessions,
     assembly: Assembly,
+    tasks: TaskGroup,
     deadline: Callable[[], Deadline],
 ) -> AsyncGenerator[Bridge]:
-    """Open the bridge; leaving it disposes of it within `deadline()`."""
-    async with anyio.create_task_group() as tasks:
-        opened = OpenSessions(peer, client, sessions, assembly, tasks)
-        bridge = Bridge(peer, sessions, assembly, opened)
+    """Open the bridge; leaving it disposes of it within `deadline()`.
+
+    `tasks` is older than all parts: an agent whose tool does not let itself be ended is left behind in it, and costs
+    neither the parts that follow nor other sessions their time.
+    """
+    opened = OpenSessions(peer, client, sessions, assembly, tasks)
+    bridge = Bridge(peer, sessions, assembly, opened)
+    try:
+        yield bridge
+    finally:
         try:
-            yield bridge
+            await bridge.dispose(deadline())
         finally:
-            try:
-                await bridge.dispose(deadline())
-            finally:
-                opened.abandon()
-                tasks.cancel_scope.cancel()
+            opened.abandon()
+            with deadline().shield(_SERVERS_SHARE):
+                await opened.close_servers()
 
 
 def _row(model: type[InboundT], handle: Callable[[InboundT], Awaitable[Json]]) -> Admission:

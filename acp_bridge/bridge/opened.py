@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from acp_bridge.acp import ClientCapabilities, outbound
 from acp_bridge.acp.inbound import McpServer, StdioServer
 from acp_bridge.agent import Agent, Agents, Assembly
-from acp_bridge.effects import Deadline
+from acp_bridge.effects import Deadline, close_together
 from acp_bridge.errors import BarrierFailed
 from acp_bridge.rpc import Peer
 from acp_bridge.session import Journal, Place, Recovery, Sessions
@@ -256,3 +256,7 @@ class OpenSessions:
     def abandon(self) -> None:
         """End what did not come to quiet in time."""
         self._agents.abandon()
+
+    async def close_servers(self) -> None:
+        """End the MCP servers of all sessions, side by side."""
+        await close_together(entry.servers.aclose for entry in self if entry.servers is not None)
