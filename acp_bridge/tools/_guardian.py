@@ -145,9 +145,11 @@ class Guard:
     def end_all(self, wake: int) -> None:
         """TERM, a short grace, then KILL until none is left. What forks meanwhile is stopped first."""
         self.reap()
-        for pid in descendants(self.groups):
-            send(pid, _signal.SIGTERM)
-            send(pid, _signal.SIGCONT)  # a stopped process takes no TERM
+        freeze(self.groups)  # else a shell whose program has taken its TERM goes on to the next one
+        ending = descendants(self.groups)
+        for number in (_signal.SIGTERM, _signal.SIGCONT):  # a stopped process takes its TERM when it goes on
+            for pid in ending:
+                send(pid, number)
         self.poll.unregister(self.control)
         deadline = time.monotonic() + GRACE_S
         while not self.alone and time.monotonic() < deadline:

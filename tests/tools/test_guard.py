@@ -166,6 +166,15 @@ async def test_a_cancelled_command_has_ended_with_its_tree_before_the_cancel_pas
     assert gone == [True]
 
 
+async def test_a_shell_that_is_ended_does_not_go_on_when_what_it_waits_for_has_ended(
+    commands: GuardedCommands, tmp_path: Path
+) -> None:
+    waiting = "mkfifo p; sleep 60 > p & for i in $(seq 300); do sleep 60 & done; (read x < p; : > went-on) & wait"
+    ended = await run(commands, waiting, tmp_path, 0.7)
+    assert ended.code is None
+    assert not (tmp_path / "went-on").exists()
+
+
 @BOTH
 @pytest.mark.parametrize("after_s", [0, 0.001, 0.003, 0.006, 0.01, 0.015, 0.02, 0.03])
 async def test_a_cancel_at_any_moment_leaves_nothing(
