@@ -156,7 +156,7 @@ async def _runtime(
 ) -> AsyncGenerator[Assembly]:
     model_options = options_from(config.environ)
     models = Models(replacements.open_model or (lambda route: open_model(route, model_options)))
-    route = config.model or _keyed_route(config) or await _local_route(config)
+    route = config.model or keyed_route(config) or await _local_route(config)
     home = home_of(config)
     on_disk = config.storage == "jsonl" and replacements.store is None
 
@@ -232,7 +232,8 @@ def _tools(config: Config, replacements: Replacements) -> tuple[Tool, ...]:
     return tuple(by_name.values())
 
 
-def _keyed_route(config: Config) -> str:
+def keyed_route(config: Config) -> str:
+    """Return the route that a provider's key in the environment stands for; empty if there is none."""
     for provider, model in DEFAULT_MODELS.items():
         if config.environ.get(PRESETS[provider].key_variable, "").strip():
             return f"{provider}:{model}"
@@ -246,7 +247,7 @@ async def _local_route(config: Config) -> str:
 
 def preload_route(config: Config) -> None:
     """Import what the configured route needs and nothing else; for the warm-up thread."""
-    route = config.model or _keyed_route(config)
+    route = config.model or keyed_route(config)
     if not route:
         return
     try:

@@ -29,11 +29,14 @@ COMMANDS: Final = {
 
 _PLAIN_HELP: Final = {
     "serve": """\
-usage: acp-bridge serve
+usage: acp-bridge serve [--trace DIR]
 
 Serves one ACP connection on stdin and stdout until its end; log lines go to stderr. An editor starts it:
 `acp-bridge setup EDITOR` prints the settings. What is not given there comes from the configuration file
 (`acp-bridge doctor` says which) and from ACP_BRIDGE_MODEL, ACP_BRIDGE_MODE, ACP_BRIDGE_HOME and ACP_BRIDGE_LOG.
+
+--trace DIR leaves a folder behind that a bug report can be made of: what passed, what the model was asked and answered,
+and the sessions' logs, without keys. pytest replays it; read it before you send it.
 
 exit codes: 0 after the end of input, 128 + n after signal n, 1 after a failure
 """,

@@ -15,7 +15,6 @@ from acp_bridge.testing.plugin import replay
 from acp_bridge.testing.scenario import read_scenario
 
 LIBRARY = Path(__file__).parents[2] / "fixtures" / "snapshots"
-TRACED = Path(__file__).with_name("traced_agent.py")
 AGENT = (sys.executable, "-m", "acp_bridge", "serve")
 
 
@@ -23,7 +22,7 @@ def traced(name: str, folder: Path, **env: str) -> None:
     """Play a scenario of the library against an agent that traces it."""
     scenario = read_scenario(LIBRARY / name / "scenario.toml")
     with made_place(scenario) as place:
-        played = play(scenario, place, (sys.executable, str(TRACED), str(folder)), env=env)
+        played = play(scenario, place, (sys.executable, "-m", "acp_bridge", "serve", "--trace", str(folder)), env=env)
     faults = [fault for fault in played.faults if "never asked" not in fault]
     assert not faults, faults
 
@@ -44,9 +43,9 @@ def test_a_traced_conversation_replays(name: str, tmp_path: Path) -> None:
 
 
 def test_no_secret_is_in_a_trace(tmp_path: Path) -> None:
-    traced("tools/read_file", tmp_path / "trace", OPENAI_API_KEY="Read it")
+    traced("tools/edit_file", tmp_path / "trace", OPENAI_API_KEY="Make it two")
     for path in (tmp_path / "trace").rglob("*"):
-        assert not path.is_file() or "Read it" not in path.read_text(), path
+        assert not path.is_file() or "Make it two" not in path.read_text(), path
     assert "<secret>" in (tmp_path / "trace" / "trace.txt").read_text()
 
 
@@ -61,7 +60,7 @@ def test_a_killed_agents_trace_can_be_finished_later(tmp_path: Path) -> None:
     scenario = read_scenario(LIBRARY / "recovery" / "killed_behind_the_answer" / "scenario.toml")
     first = replace(scenario, steps=scenario.steps[:4])
     with made_place(first) as place:
-        play(first, place, (sys.executable, str(TRACED), str(folder)))
+        play(first, place, (sys.executable, "-m", "acp_bridge", "serve", "--trace", str(folder)))
         assert not (folder / "scenario.toml").exists()
         subprocess.run([sys.executable, "-m", "acp_bridge.testing", str(folder)], check=True, timeout=30)
     replay(read_scenario(folder / "scenario.toml"), AGENT)
