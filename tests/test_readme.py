@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -92,3 +94,24 @@ def test_the_figures_are_those_that_the_tests_hold() -> None:
     from crash.test_mutants import MUTANTS
 
     assert f"{len(MUTANTS)} of {len(MUTANTS)}" in figures
+
+
+def test_the_scenario_that_is_shown_passes(tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots" / "greets"
+    (folder / "model").mkdir(parents=True)
+    (folder / "scenario.toml").write_text(block("scenario"))
+    answers = re.findall(r"`(\{.*?\})`", README.split("The model's answers lie beside it")[1].split("Name an agent")[0])
+    for place, answer in enumerate(answers, 1):
+        (folder / "model" / f"{place:04}.json").write_text(answer)
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path / "snapshots")]
+    for mode in ("refresh", "replay"):
+        shown = subprocess.run([*pytest_, f"--acp-snapshots={mode}"], capture_output=True, text=True, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stdout
+    assert "1 passed" in shown.stdout
+
+
+def test_the_number_of_snapshots_is_right() -> None:
+    said = re.search(r"<!-- scenarios -->(\d+)<!-- /scenarios -->", README)
+    assert said is not None
+    snapshots = Path(__file__).parent.parent / "fixtures" / "snapshots"
+    assert int(said[1]) == len(list(snapshots.rglob("scenario.toml")))
