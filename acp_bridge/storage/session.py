@@ -43,7 +43,8 @@ class JsonlSession:
         self._putting: set[Call[None]] = set()
         self._closed: StoreError | None = None
         self._own_content: set[str] = set()
-        self._left = False  # whether a waiter ever went before its write had ended
+        self._first_own = loaded.next_seq  # what is before it, this hold has not written
+        self._left = False  # whether a waiter ever went without having been told how its write ended
 
     @property
     def loaded(self) -> Loaded:
@@ -66,9 +67,9 @@ class JsonlSession:
 
     async def salvage(self, unsaved: Sequence[Record]) -> None:
         self._check_open()
-        missing = [record for record in unsaved if record.seq >= self._held.next_seq]
+        missing = self._unwritten(unsaved)
         if self._held.is_poisoned:
-            await self._write(partial(self._held.rewrite, self._bodies(missing)), rewriting=True)
+            await self._write(self._held.rewrite, missing, rewriting=True)
         elif missing:
             await self._save(missing)
 
@@ -118,9 +119,12 @@ class JsonlSession:
 
     def _missing(self, records: Sequence[Record]) -> Sequence[Record]:
         """Leave out what a write that nobody waited for to its end has saved."""
-        if not self._left:
-            return records
-        return [record for record in records if record.seq >= self._held.next_seq]
+        return self._unwritten(records) if self._left else records
+
+    def _unwritten(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Leave out what this hold has written, and nothing else: a seq that the file had before is a disagreement."""
+        written = range(self._first_own, self._held.next_seq)
+        return [record for record in records if record.seq not in written]
 
     def _under_way(self) -> list[Call[int] | Call[None]]:
         calls = [*self._putting, *([self._writing] if self._writing else [])]
@@ -144,12 +148,11 @@ class JsonlSession:
         return [body_of(record) for record in records]
 
     async def _save(self, records: Sequence[Record]) -> int:
-        save = partial(self._held.save, self._bodies(records))
-        return await self._write(save, rewriting=self._held.must_rewrite)
+        return await self._write(self._held.save, records, rewriting=self._held.must_rewrite)
 
-    async def _write(self, work: Callable[[], int], *, rewriting: bool) -> int:
+    async def _write(self, work: Callable[[list[bytes]], int], records: Sequence[Record], *, rewriting: bool) -> int:
         """Do `work` in a thread and see it through, also if the waiter is cancelled, but then not for ever."""
-        self._writing = call = Call(work)
+        self._writing = call = Call(partial(work, self._bodies(records)))
         if rewriting:
             start(call, f"rewrite {self._id}")  # it may take long; the thread that appends stays free of it
         else:
@@ -157,12 +160,11 @@ class JsonlSession:
         try:
             await _seen_through(call)
             return call.result()
-        except StoreReplaced as exc:
-            if self._closed is None:
+        except BaseException as exc:
+            self._left = True
+            if isinstance(exc, StoreReplaced) and self._closed is None:
                 self._shut(exc)  # whatever is in the log's place now, it is not ours to hold
             raise
-        finally:
-            self._left = self._left or not call.ended
 
 
 async def _seen_through(call: Call[T]) -> None:

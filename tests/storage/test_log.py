@@ -79,6 +79,21 @@ async def test_a_salvage_that_fails_anywhere_can_be_tried_again(tmp_path: Path, 
     assert list((await loaded(tmp_path)).records) == [*records(TURN), *MORE]
 
 
+async def test_a_salvage_of_records_that_the_file_had_before_is_an_error_and_loses_none_silently(tmp_path: Path) -> None:
+    await made(tmp_path)
+    disk = Counting()
+    session = await store_in(tmp_path, disk).hold("s1")
+    disk.failures["write"] = OSError(errno.ENOSPC, "full")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    disk.failures.clear()
+    with pytest.raises(ValueError, match="cannot follow"):
+        await session.salvage(records([SessionTitled(title="not the file's"), *(r.event for r in MORE)], first=1))
+    await session.salvage(MORE)
+    await session.close()
+    assert list((await loaded(tmp_path)).records) == [*records(TURN), *MORE]
+
+
 async def test_poison_is_remembered_by_the_next_process_which_rewrites_the_log(tmp_path: Path) -> None:
     disk = Counting()
     session = await store_in(tmp_path, disk).create(header(), records(TURN))
