@@ -162,9 +162,13 @@ class Bridge:
 
     def _answered_by(self, entry: Opened, job: Job) -> Admitted:
         async def handler() -> Json:
-            outcome = await entry.agent.settled(job)
+            try:
+                outcome = await entry.agent.settled(job)
+            finally:
+                entry.jobs.discard(job)
             return {"stopReason": _stop_reason(outcome)}
 
+        entry.jobs.add(job)
         return Admitted(handler, lambda: entry.agent.cancel_job(job, "client"))
 
     # --- handlers ---

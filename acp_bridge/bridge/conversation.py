@@ -1,7 +1,7 @@
 """One session as its client sees it: the agent's frontend, which turns events into updates and questions into requests.
 
-Owns the order of what is shown: nothing before the session's id is known, a replay before what happens meanwhile, a tool's
-status only once what it says is on disk. Knows neither how a turn runs nor how a log is written.
+Owns the order of what is shown: nothing before the session's id is known, a replay before what happens meanwhile, the
+status of a call only once what it says is on disk. Knows neither how a turn runs nor how a log is written.
 """
 
 import logging

@@ -6,7 +6,7 @@ Owns their life here: started, greeted, put away, and brought to quiet together.
 from collections import ChainMap
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,11 +17,12 @@ from anyio.abc import TaskGroup
 
 from acp_bridge.acp import ClientCapabilities, outbound
 from acp_bridge.acp.inbound import McpServer, StdioServer
-from acp_bridge.agent import Agent, Agents, Assembly
+from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
+from acp_bridge.content import Failure
 from acp_bridge.effects import Deadline, close_together
-from acp_bridge.errors import BarrierFailed
+from acp_bridge.errors import BarrierFailed, StoreBusy
 from acp_bridge.rpc import Peer
-from acp_bridge.session import Journal, Place, Recovery, Sessions
+from acp_bridge.session import HeldSession, Journal, Place, Recovery, Sessions
 from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
@@ -33,6 +34,11 @@ from .slash import COMMANDS
 MCP_BUDGET_S = 10.0
 """How long a session's first turn waits for its MCP servers; `session/new` waits for none."""
 
+_QUIET_S = 3.0
+"""How long closing waits for the turn's end to be on disk; on a dead one it would wait for ever."""
+_GIVEN_UP_S = 2.0
+"""How long it waits then for an agent that is made to end; a write is waited for by whoever holds the log."""
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -43,6 +49,8 @@ class Opened:
     commands: Commands
     servers: McpServers | None
     place: Place
+    jobs: set[Job] = field(default_factory=set[Job])
+    """What was asked of the agent and is not answered yet."""
 
     @property
     def session_id(self) -> str:
@@ -63,6 +71,7 @@ class OpenSessions:
         self._tasks = tasks
         self._entries: dict[str, Opened] = {}
         self._closing: set[str] = set()
+        self._stuck: dict[str, HeldSession] = {}  # closed in the middle of a write: let go once that has ended
         self._turnstiles: dict[str, anyio.Lock] = {}
         self._agents = Agents(tasks)
         self._notices = count(1)
@@ -116,6 +125,7 @@ class OpenSessions:
                 if entry.agent.busy:
                     raise folders_in_use(session_id)
                 await self._closed(entry)
+            await self._let_go(session_id)
             journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
             entry = await self._started(journal, place, servers, taken=True)
             try:
@@ -217,21 +227,48 @@ class OpenSessions:
         async with self._alone(session_id):
             if (entry := self._entries.get(session_id)) is not None:
                 await self._closed(entry)
+            await self._let_go(session_id)
 
     async def _closed(self, entry: Opened) -> None:
         session_id = entry.session_id
         self._closing.add(session_id)
         try:
             entry.agent.stop("client")
-            await entry.agent.quiet()
+            with anyio.move_on_after(_QUIET_S):
+                await entry.agent.quiet()
+            if not entry.agent.is_quiet:
+                await self._give_up(entry)
             if entry.servers is not None:
                 await entry.servers.aclose()
             await entry.commands.aclose()
             entry.conversation.close()
-            await self._sessions.close(session_id)
+            try:
+                await self._sessions.close(session_id)
+            except StoreBusy:
+                self._stuck[session_id] = entry.agent.journal.held
+                raise
         finally:
             self._closing.discard(session_id)
             self._entries.pop(session_id, None)
+
+    async def _give_up(self, entry: Opened) -> None:
+        """End an agent that does not come to quiet, and answer for it."""
+        entry.agent.abandon()
+        with anyio.move_on_after(_GIVEN_UP_S):
+            await entry.agent.quiet()
+        failure = Failure(kind="not_saved", message="the session was closed before the turn's end was on disk")
+        for job in entry.jobs:
+            job.finish(Outcome(reason="error", failure=failure))
+
+    async def _let_go(self, session_id: str) -> None:
+        """Let go of a session that was closed in the middle of a write.
+
+        Raises:
+            StoreBusy: the write has not ended.
+        """
+        if (held := self._stuck.get(session_id)) is not None:
+            await held.close()
+            del self._stuck[session_id]
 
     async def quiet(self, deadline: Deadline, share: float) -> None:
         """Stop every agent at once, then wait until each has closed its turn and every request is answered.

@@ -89,8 +89,8 @@ def live(record: Record) -> tuple[Json, ...]:
 def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, bytes]) -> Iterator[Json]:
     """Yield the updates that show a session from its beginning.
 
-    Text is whole by message, tool cards come once, at their last state; a call or result beyond `durable_seq` is not shown yet.
-    `files` are the content files of the user's images; what is not in it is shown as lost.
+    Text is whole by message, tool cards come once, at their last state; a call or result beyond `durable_seq` is not
+    shown yet. `files` are the content files of the user's images; what is not in it is shown as lost.
     """
     results = {
         record.event.call_id: record.event
@@ -98,9 +98,7 @@ def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, b
         if isinstance(record.event, ToolResult) and record.seq <= durable_seq
     }
     begun = {
-        record.event.call_id
-        for record in records
-        if isinstance(record.event, ToolCalled) and record.seq <= durable_seq
+        record.event.call_id for record in records if isinstance(record.event, ToolCalled) and record.seq <= durable_seq
     }
     queued = {record.event.id: record.event for record in records if isinstance(record.event, InputQueued)}
     for record in records:

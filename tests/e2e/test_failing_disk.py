@@ -1,0 +1,42 @@
+"""What a client hears while the disk hangs, fails, or is written by somebody else."""
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from harness.client import Client, RpcFailure
+from harness.script import use, written
+
+AGENT = (sys.executable, str(Path(__file__).parent / "failing_disk.py"))
+
+
+@pytest.fixture
+def agent(start: Callable[..., Client], tmp_path: Path) -> Generator[Client]:
+    script = written(tmp_path / "s.json", use("run_command", command="sleep 0.5", when="run"), otherwise="Hello.")
+    client = start(script, command=AGENT, environment={"ACP_BRIDGE_MODE": "full"})
+    client.initialize()
+    yield client
+    client.kill()  # its exit code tells of what was left unsaved, which is not the matter here
+
+
+def test_a_close_during_a_write_that_hangs_is_answered_and_the_session_comes_back(
+    agent: Client, tmp_path: Path
+) -> None:
+    session = agent.new_session(tmp_path)
+    agent.prompted(session, "a")
+    (agent.home / "hang").touch()
+    prompt = agent.prompt(session, "b")
+    time.sleep(0.3)
+    params = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+    close = agent.request("session/close", {"sessionId": session})
+    load = agent.request("session/load", params)
+    with pytest.raises(RpcFailure, match="-31002"):
+        agent.result(prompt)
+    for request in (close, load):
+        with pytest.raises(RpcFailure, match="is being written"):
+            agent.result(request, timeout_s=15)
+    (agent.home / "hang").unlink()
+    agent.call("session/load", params)
+    assert agent.prompted(session, "c") == "end_turn"
