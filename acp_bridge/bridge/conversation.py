@@ -13,6 +13,7 @@ from anyio.lowlevel import checkpoint
 from acp_bridge.acp import ClientCapabilities, Method, outbound
 from acp_bridge.acp.inbound import ElicitationAnswer, PermissionAnswer, parsed
 from acp_bridge.acp.outbound import ChunkKind, Json
+from acp_bridge.content import Text
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult
 from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer
@@ -132,6 +133,13 @@ class Conversation:
         del card["sessionUpdate"]
         drawing = question.drawing
         card |= {"title": drawing.title, "kind": drawing.kind}
+        if question.shown:
+            card["content"] = [
+                outbound.tool_text(block.text)
+                if isinstance(block, Text)
+                else outbound.tool_diff(block.path, block.old_text, block.new_text)
+                for block in question.shown
+            ]
         if drawing.locations:
             card["locations"] = [outbound.location(place.path, place.line) for place in drawing.locations]
         options = [

@@ -15,7 +15,7 @@ from .pipeline import Pipeline, Watcher, parsed_arguments
 from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
-from .tool import Access, Call, Drawing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
+from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
 from .update_plan import UpdatePlan
 from .write_file import WriteFile
 
@@ -36,6 +36,7 @@ __all__ = [
     "PermissionOption",
     "Permit",
     "Pipeline",
+    "Previewing",
     "Question",
     "ServerSpec",
     "Tool",

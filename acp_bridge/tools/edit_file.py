@@ -1,8 +1,11 @@
 """`edit_file`: one passage of a text file replaced by another."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from pydantic import Field
 
-from acp_bridge.content import JsonObject, Location, Text
+from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 
 from .arguments import Arguments, checked, parsed
@@ -63,20 +66,37 @@ class EditFile:
         """Change one file."""
         return accessed("edit", resolved(parsed(_Arguments, arguments).path, workspace))
 
+    async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
+        """Return the diff that there would be."""
+        edit = await _planned(parsed(_Arguments, arguments), call)
+        return drawn(edit.path, edit.old, edit.new)
+
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Replace, and return the diff."""
         asked = parsed(_Arguments, arguments)
-        path = permitted(asked.path, call)
-        old = await call.files.read_text(path)
-        refuse_if_changed(call, path, old)
-        new, count = replaced(old, asked.old_text, asked.new_text, every=bool(asked.replace_all))
-        await call.files.write_text(path, new)
-        times = "" if count == 1 else f" in {count} places"
+        edit = await _planned(asked, call)
+        await call.files.write_text(edit.path, edit.new)
+        times = "" if edit.count == 1 else f" in {edit.count} places"
         return ToolOutput(
             content=(Text(text=f"Edited {asked.path}{times}."),),
-            shown=drawn(path, old, new),
-            digests={str(path): digest(new)},
+            shown=drawn(edit.path, edit.old, edit.new),
+            digests={str(edit.path): digest(edit.new)},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    path: Path
+    old: str
+    new: str
+    count: int
+
+
+async def _planned(asked: _Arguments, call: Call) -> _Edit:
+    path = permitted(asked.path, call)
+    old = await call.files.read_text(path)
+    refuse_if_changed(call, path, old)
+    return _Edit(path, old, *replaced(old, asked.old_text, asked.new_text, every=bool(asked.replace_all)))
 
 
 def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
-from acp_bridge.content import JsonObject
+from acp_bridge.content import JsonObject, ShownBlock
 
 from .tool import Access, Drawing
 
@@ -35,12 +35,13 @@ class PermissionOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person is asked before a call."""
+    """What a person is asked before a call; `shown` is what it would do, if that is known."""
 
     call_id: str
     drawing: Drawing
     arguments: JsonObject
     options: tuple[PermissionOption, ...]
+    shown: tuple[ShownBlock, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Protocol
 import anyio
 import orjson
 
-from acp_bridge.content import Failure, JsonObject, Text, ToolRequest
+from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolRequest
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, ToolError
 from acp_bridge.session import (
@@ -31,7 +31,7 @@ from acp_bridge.text import Secrets, mended, mended_text
 from .files import Files
 from .guard import Commands
 from .permission import Choice, Mode, PermissionOption, Permit, Question, decide, denial, options_for
-from .tool import Access, Call, Drawing, Tool, ToolOutput, UserAnswer, Workspace
+from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, UserAnswer, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -154,20 +154,30 @@ class Pipeline:
             case "deny":
                 return _refusal("DENIED", denial(mode, "mode"))
             case "ask":
-                refusal = await self._asked(request, arguments, access)
+                refusal = await self._asked(tool, request, arguments, access)
         mode = self.mode()
         if refusal is None and decide(mode, access, tool=tool.spec.name, grants=()) == "deny":
             return _refusal("DENIED", denial(mode, "mode"))  # narrowed while the question was open
         return refusal
 
-    async def _asked(self, request: ToolRequest, arguments: JsonObject, access: Access) -> ToolOutput | None:
+    async def _asked(
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access
+    ) -> ToolOutput | None:
+        shown: tuple[ShownBlock, ...] = ()
+        try:
+            with self.cancellation.scope():
+                shown = await self._previewed(tool, request, arguments, access)
+        except ToolError as exc:
+            return _refusal(exc.code, str(exc))
+        if self.cancellation.cause is not None:
+            return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
         options = options_for(access)
         self.journal.append(PermissionAsked(call_id=request.call_id, options=tuple(_plain(options))))
         drawing = Drawing(title=request.title, kind=request.kind, locations=request.locations)
         choice = Choice(None)
         with self.cancellation.scope():
             choice = await self.watcher.ask(
-                Question(call_id=request.call_id, drawing=drawing, arguments=arguments, options=options)
+                Question(call_id=request.call_id, drawing=drawing, arguments=arguments, options=options, shown=shown)
             )
         if choice.dismissed:  # the client's cancel may come before or after this answer (protocol: prompt turn)
             self.cancellation.cancel("client")
@@ -189,6 +199,27 @@ class Pipeline:
             PermissionDecided(call_id=request.call_id, outcome="allowed", option_id=option.option_id, grant=grant)
         )
         return None
+
+    async def _previewed(
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access
+    ) -> tuple[ShownBlock, ...]:
+        """Return what the call would do, as far as that is known.
+
+        Raises:
+            ToolError: it could not be done now, and the model may know why: it could have read as much by itself.
+        """
+        if not isinstance(tool, Previewing):
+            return ()
+        try:
+            shown = await tool.preview(arguments, _Progress(self, request.call_id).made(access))
+        except ToolError:
+            if access.inside and not access.protected:
+                raise
+            return ()
+        except Exception:
+            logger.exception("tool %s failed to show what %s would do", request.name, request.call_id)
+            return ()
+        return _bounded(ToolOutput(content=(), shown=shown), self.secrets).shown
 
     async def _dispatched(
         self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, failures: list[Failure]

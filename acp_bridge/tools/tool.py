@@ -6,7 +6,7 @@ Owns the values that a tool and the pipeline exchange. Knows no model, no log an
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from acp_bridge.content import Effect, JsonObject, Location, ResultBlock, ShownBlock, ToolKind
 from acp_bridge.session.events import ResultCode
@@ -149,5 +149,18 @@ class Tool(Protocol):
 
         Raises:
             ToolError: with words for the model.
+        """
+        ...
+
+
+@runtime_checkable
+class Previewing(Protocol):
+    """What a tool may have besides: it shows what a call would do to whoever is asked whether it may."""
+
+    async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
+        """Return what `run` would do now, as a reader is shown it. Changes nothing.
+
+        Raises:
+            ToolError: it could not be done now, so nobody need be asked.
         """
         ...

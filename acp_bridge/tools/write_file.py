@@ -1,10 +1,11 @@
 """`write_file`: a text file made, or replaced as a whole."""
 
 import os
+from pathlib import Path
 
 import anyio.to_thread
 
-from acp_bridge.content import JsonObject, Location, Text
+from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 
 from .arguments import Arguments, checked, parsed
@@ -56,20 +57,19 @@ class WriteFile:
         """Change one file."""
         return accessed("edit", resolved(parsed(_Arguments, arguments).path, workspace))
 
+    async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
+        """Return the diff that there would be."""
+        asked = parsed(_Arguments, arguments)
+        path, old = await _replaceable(asked, call)
+        return drawn(path, old, asked.content)
+
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Write, and return the diff. A file that has this text already is done: the call may be a repetition."""
         asked = parsed(_Arguments, arguments)
-        path = permitted(asked.path, call)
-        if len(asked.content.encode("utf-8", "replace")) > MAX_BYTES:
-            raise ToolError(f"the content is larger than {MAX_BYTES >> 20} MiB; write it in parts, by a command")
-        old = await call.files.read_text(path) if await anyio.to_thread.run_sync(os.path.lexists, path) else None
+        path, old = await _replaceable(asked, call)
         if old == asked.content:
             text = Text(text=f"{asked.path} has exactly this content already; nothing was changed.")
             return ToolOutput(content=(text,), digests={str(path): digest(asked.content)})
-        if old is not None:
-            if str(path) not in call.seen:
-                raise ToolError(f"{asked.path!r} exists and was not read in this session; read it first, or edit it")
-            refuse_if_changed(call, path, old)
         await call.files.write_text(path, asked.content)
         what = "Created" if old is None else "Replaced"
         count = len(asked.content.splitlines())
@@ -78,3 +78,16 @@ class WriteFile:
             shown=drawn(path, old, asked.content),
             digests={str(path): digest(asked.content)},
         )
+
+
+async def _replaceable(asked: _Arguments, call: Call) -> tuple[Path, str | None]:
+    """Return the path and the text that the file has, None if there is none."""
+    path = permitted(asked.path, call)
+    if len(asked.content.encode("utf-8", "replace")) > MAX_BYTES:
+        raise ToolError(f"the content is larger than {MAX_BYTES >> 20} MiB; write it in parts, by a command")
+    old = await call.files.read_text(path) if await anyio.to_thread.run_sync(os.path.lexists, path) else None
+    if old is not None and old != asked.content:
+        if str(path) not in call.seen:
+            raise ToolError(f"{asked.path!r} exists and was not read in this session; read it first, or edit it")
+        refuse_if_changed(call, path, old)
+    return path, old
