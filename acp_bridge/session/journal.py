@@ -9,15 +9,18 @@ together share a write and a sync; whatever nobody waits for is written in the b
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
 import anyio
+import orjson
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.errors import StoreError, StorePoisoned
+from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned
 
+from .codec import encode_event
 from .events import AssistantDelta, AssistantMessage, DeltaKind, Event, Record
 from .log import Log
 from .store import HeldSession
@@ -110,8 +113,9 @@ class Journal:
         """Log `event` in memory and tell the observers. It is on disk once a `flush` through its seq returned.
 
         Raises:
-            IllegalEvent: the nesting forbids it here; nothing has changed.
+            IllegalEvent: the nesting forbids it here, or JSON cannot carry it; nothing has changed.
         """
+        _refuse_what_json_cannot_carry(event)
         repeated = isinstance(event, AssistantMessage) and self._joining is not None and self._joining[2] == event.id
         if not repeated:
             self.seal()
@@ -222,36 +226,47 @@ class Journal:
             if self._unsaved and self.failure is None:
                 self._wanted.set()
 
-    async def _write(self) -> None:
+    async def _write(self) -> StoreError | None:
+        """Write what is unsaved; return why it still is."""
         self.seal()
         if self.failure is not None or not self._unsaved:
             self._announce()
-            return
+            return self.failure
         batch = tuple(self._unsaved)
         try:
             await self._write_content()
         except StoreError as exc:  # what a record needs is not there: the barrier fails, and the log is sound
             self._announce(exc)
-            return
+            return exc
         try:
-            if self._repairing:
-                await self.held.repair(batch)
-                self._repairing = False
-            else:
-                self.bytes_written += await self.held.append(batch)
+            with self._defects_as_store_errors():
+                if self._repairing:
+                    await self.held.repair(batch)
+                    self._repairing = False
+                else:
+                    self.bytes_written += await self.held.append(batch)
         except StoreError as exc:
             self._fail(exc)
-        except Exception as exc:
-            logger.exception("the store of session %s failed", self.session_id)
-            self._fail(StorePoisoned(f"the store failed inside: {exc!r}", session_id=self.session_id))
         else:
             self._saved(batch)
+        return self.failure
 
     async def _write_content(self) -> None:
         """Store the content files that unsaved records need, before them."""
         for name, data in list(self._attached.items()):
-            await self.held.put_content(data)
+            with self._defects_as_store_errors():
+                await self.held.put_content(data)
             self._attached.pop(name, None)
+
+    @contextmanager
+    def _defects_as_store_errors(self) -> Generator[None]:
+        try:
+            yield
+        except StoreError:
+            raise
+        except Exception as exc:
+            logger.exception("the store of session %s failed", self.session_id)
+            raise StorePoisoned(f"the store failed inside: {exc!r}", session_id=self.session_id) from exc
 
     def _fail(self, failure: StoreError) -> None:
         self.failure = failure
@@ -283,7 +298,8 @@ class Journal:
         self.seal()
         batch = tuple(self._unsaved)
         await self._write_content()
-        await self.held.salvage(batch)
+        with self._defects_as_store_errors():
+            await self.held.salvage(batch)
         self.failure = None
         self._repairing = False
         if batch:
@@ -303,12 +319,19 @@ class Journal:
         try:
             if self.failure is not None:
                 await self.salvage()
-            await self._write()
-            if self.failure is not None:
-                raise self.failure
+            if (unsaved := await self._write()) is not None:
+                raise unsaved
         finally:
             self._announce()
             await self.held.close()
+
+
+def _refuse_what_json_cannot_carry(event: Event) -> None:
+    """Keep out what no store could write: one such event would leave all that follow it unsaved."""
+    try:
+        orjson.dumps(encode_event(event))
+    except (TypeError, ValueError, AttributeError, KeyError) as exc:
+        raise IllegalEvent(f"{event.type} holds what JSON cannot carry: {exc}") from exc
 
 
 def _contained(tell: Callable[..., None], *args: object) -> None:

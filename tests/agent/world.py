@@ -3,7 +3,7 @@
 Nothing here sleeps: what is to wait, waits for an event that the test sets.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 
 import anyio
 import orjson
+from anyio.lowlevel import checkpoint
 
 from acp_bridge.acp import ClientCapabilities
 from acp_bridge.agent import Agent, Models, Options, Parts
@@ -105,6 +106,7 @@ class CountingSession:
 
     async def salvage(self, unsaved: Sequence[Record]) -> None:
         self.store.salvages += 1
+        await self.store.on_salvage()
         await self.inner.salvage(unsaved)
 
     async def put_content(self, data: bytes) -> str:
@@ -123,9 +125,11 @@ class CountingStore:
     Attributes:
         writes: what each write was given; a write is a sync.
         door: where each write waits.
+        on_salvage: awaited before each salvage.
     """
 
     def __init__(self) -> None:
+        self.on_salvage: Callable[[], Awaitable[None]] = checkpoint
         self.memory = MemoryStore()
         self.writes: list[tuple[Record, ...]] = []
         self.salvages = 0

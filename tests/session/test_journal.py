@@ -8,12 +8,13 @@ from agent.world import CountingStore
 from session.strategies import HEADER
 
 from acp_bridge.content import Text
-from acp_bridge.errors import IllegalEvent, StorePoisoned
+from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned
 from acp_bridge.session import (
     AssistantMessage,
     Journal,
     Log,
     Record,
+    SessionConfigured,
     SessionTitled,
     StepStarted,
     TurnStarted,
@@ -234,3 +235,74 @@ async def test_a_store_that_breaks_inside_is_a_failed_store_and_no_end_of_the_wr
                 await journal.flush(journal.last_seq)
             tasks.cancel_scope.cancel()
     assert told == [journal.failure]
+
+
+@pytest.mark.parametrize("value", ["\ud800", 2**64, object(), {1: 2}])
+async def test_an_event_that_json_cannot_carry_is_refused_and_the_session_goes_on(value: object) -> None:
+    store = CountingStore()
+    journal = await journal_on(store)
+    teller = Teller()
+    journal.observe(teller)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.run)
+            with pytest.raises(IllegalEvent, match="session/config holds what JSON cannot carry"):
+                journal.append(SessionConfigured(values={"key": value}))
+            assert (types(journal), teller.told) == (["turn/start", "step/start"], [])
+            journal.append(SessionTitled(title="next"))
+            await journal.flush(journal.last_seq)
+            tasks.cancel_scope.cancel()
+    assert list((await store.read("s1")).records) == journal.log.records
+
+
+async def test_a_salvage_by_a_store_that_breaks_inside_fails_as_a_store_does() -> None:
+    store = CountingStore()
+    journal = await journal_on(store)
+
+    async def broken() -> None:
+        raise ValueError("record 1 cannot follow record 1")
+
+    store.memory.failing = True
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.run)
+            with pytest.raises(StorePoisoned):
+                await journal.flush(journal.last_seq)
+            store.on_salvage = broken
+            with pytest.raises(StorePoisoned, match="failed inside"):
+                await journal.salvage()
+            assert journal.failure is not None
+            tasks.cancel_scope.cancel()
+        with pytest.raises(StoreError, match="failed inside"):
+            await journal.close()
+
+
+async def test_content_that_breaks_inside_the_store_is_no_end_of_the_writer() -> None:
+    store = CountingStore()
+    journal = await journal_on(store)
+
+    async def broken(data: bytes) -> str:
+        raise ValueError("no")
+
+    journal.attach(b"picture")
+    kept, journal.held.put_content = journal.held.put_content, broken
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.run)
+            with pytest.raises(StoreError, match="failed inside"):
+                await journal.flush(journal.last_seq)
+            journal.held.put_content = kept
+            await journal.flush(journal.last_seq)
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_close_that_leaves_content_unsaved_says_so() -> None:
+    store = CountingStore()
+    journal = await journal_on(store)
+    journal.attach(b"picture")
+    store.memory.failing = True
+    with anyio.fail_after(5):
+        with pytest.raises(StoreError, match="no content file can be written"):
+            await journal.close()
+        await journal.close()
+    assert (await store.hold("s1")).loaded.records == ()
