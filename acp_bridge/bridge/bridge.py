@@ -29,7 +29,7 @@ from acp_bridge.acp.inbound import (
 from acp_bridge.acp.outbound import Json, StopReason
 from acp_bridge.agent import Assembly, Job, Outcome
 from acp_bridge.effects import Deadline
-from acp_bridge.errors import BridgeError
+from acp_bridge.errors import BridgeError, SessionInUse, StoreBusy, StoreError
 from acp_bridge.rpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -222,7 +222,12 @@ class Bridge:
         return {}
 
     async def _delete(self, params: OneSession) -> Json:
-        await self._close(params)
+        try:
+            await self._close(params)
+        except (StoreBusy, SessionInUse):
+            raise
+        except StoreError as exc:  # what is deleted need not be saved
+            logger.info("session %s is deleted unsaved: %s", params.session_id, exc)
         await self._sessions.store.delete(params.session_id)
         return {}
 

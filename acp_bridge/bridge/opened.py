@@ -3,6 +3,7 @@
 Owns their life here: started, greeted, put away, and brought to quiet together. Knows neither params nor answers.
 """
 
+import logging
 from collections import ChainMap
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from acp_bridge.acp.inbound import McpServer, StdioServer
 from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
 from acp_bridge.content import Failure
 from acp_bridge.effects import Deadline, close_together
-from acp_bridge.errors import BarrierFailed, StoreBusy
+from acp_bridge.errors import BarrierFailed, StoreBusy, StoreReplaced
 from acp_bridge.rpc import Peer
 from acp_bridge.session import HeldSession, Journal, Place, Recovery, Sessions
 from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
@@ -30,6 +31,8 @@ from .conversation import Conversation
 from .failures import folders_in_use, session_not_found
 from .recovery import recovery_text
 from .slash import COMMANDS
+
+logger = logging.getLogger(__name__)
 
 MCP_BUDGET_S = 10.0
 """How long a session's first turn waits for its MCP servers; `session/new` waits for none."""
@@ -112,7 +115,7 @@ class OpenSessions:
         """Return the session, from here if it is open, else from the store, repaired and behind its open barrier.
 
         What a client names now are the session's folders (protocol: lists are not merged), so one that is open with
-        others is closed and taken anew.
+        others is closed and taken anew; so is one whose log is somebody else's now.
 
         Raises:
             StoreError: as the store says.
@@ -120,11 +123,14 @@ class OpenSessions:
         """
         async with self._alone(session_id):
             if (entry := self.find(session_id)) is not None:
-                if entry.place == place:
+                if isinstance(entry.agent.journal.failure, StoreReplaced):
+                    await self._dropped(entry)
+                elif entry.place == place:
                     return entry, Recovery()
-                if entry.agent.busy:
+                elif entry.agent.busy:
                     raise folders_in_use(session_id)
-                await self._closed(entry)
+                else:
+                    await self._closed(entry)
             await self._let_go(session_id)
             journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
             entry = await self._started(journal, place, servers, taken=True)
@@ -241,15 +247,23 @@ class OpenSessions:
             if entry.servers is not None:
                 await entry.servers.aclose()
             await entry.commands.aclose()
-            entry.conversation.close()
             try:
                 await self._sessions.close(session_id)
             except StoreBusy:
                 self._stuck[session_id] = entry.agent.journal.held
                 raise
+            finally:
+                entry.conversation.close()  # after what the last write has saved is shown
         finally:
             self._closing.discard(session_id)
             self._entries.pop(session_id, None)
+
+    async def _dropped(self, entry: Opened) -> None:
+        """Let go of a session of which nothing more can be saved here; what could not be was said when it failed."""
+        try:
+            await self._closed(entry)
+        except StoreReplaced as exc:
+            logger.warning("session %s is loaded anew: %s", entry.session_id, exc)
 
     async def _give_up(self, entry: Opened) -> None:
         """End an agent that does not come to quiet, and answer for it."""

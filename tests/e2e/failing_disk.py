@@ -1,4 +1,4 @@
-"""The agent on a disk whose syncs hang or fail for as long as a file `hang` or `eio` lies in its home."""
+"""The agent on a disk that hangs, fails or is full for as long as a file `hang`, `eio` or `full` is in its home."""
 
 import errno
 import os
@@ -25,6 +25,11 @@ class FailingDisk(OsDisk):
         if (HOME / "eio").exists():
             raise OSError(errno.EIO, "input/output error")
         super().sync(fd)
+
+    def write(self, fd: int, data: memoryview) -> int:
+        if (HOME / "full").exists():
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return super().write(fd, data)
 
 
 if __name__ == "__main__":

@@ -40,3 +40,47 @@ def test_a_close_during_a_write_that_hangs_is_answered_and_the_session_comes_bac
     (agent.home / "hang").unlink()
     agent.call("session/load", params)
     assert agent.prompted(session, "c") == "end_turn"
+
+
+def test_a_log_that_somebody_else_wrote_to_is_loaded_anew(agent: Client, tmp_path: Path) -> None:
+    session = agent.new_session(tmp_path)
+    agent.prompted(session, "a")
+    log = agent.home / "sessions" / session / "log.jsonl"
+    with log.open("ab") as file:
+        file.write(b"# note\n")
+    with pytest.raises(RpcFailure, match="-31002"):
+        agent.prompted(session, "b")
+    agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
+    assert agent.prompted(session, "c") == "end_turn"
+
+
+def test_a_session_that_cannot_be_saved_can_be_deleted(agent: Client, tmp_path: Path) -> None:
+    session = agent.new_session(tmp_path)
+    agent.prompted(session, "a")
+    (agent.home / "eio").touch()
+    with pytest.raises(RpcFailure, match="-31002"):
+        agent.prompted(session, "b")
+    (agent.home / "full").touch()
+    assert agent.call("session/delete", {"sessionId": session}) == {}
+    assert not (agent.home / "sessions" / session).exists()
+
+
+@pytest.mark.parametrize("how", ["close", "load with other folders"])
+def test_a_status_that_was_withheld_is_sent_when_the_close_has_saved_it(
+    agent: Client, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    session = agent.new_session(tmp_path)
+    prompt = agent.prompt(session, "run")
+    agent.update("tool_call_update", status="in_progress")
+    (agent.home / "eio").touch()
+    with pytest.raises(RpcFailure, match="-31002"):
+        agent.result(prompt)
+    (agent.home / "eio").unlink()
+    mark = agent.mark
+    if how == "close":
+        agent.call("session/close", {"sessionId": session})
+    else:
+        agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path / "other"), "mcpServers": []})
+    updates = agent.updates(session, since=mark)
+    assert [update["status"] for update in updates if update["sessionUpdate"] == "tool_call_update"] == ["completed"]
