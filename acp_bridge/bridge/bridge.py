@@ -145,6 +145,7 @@ class Bridge:
             raise failed(exc, entry.session_id) from exc
         message_id = f"permissions_{entry.agent.journal.last_seq}"
         entry.conversation.show(outbound.chunk("agent_message_chunk", outbound.text_block(said), message_id))
+        await entry.conversation.shown()
         return {"stopReason": "end_turn"}
 
     def _admit_continuation(self, params: Any) -> Admitted:
@@ -166,6 +167,7 @@ class Bridge:
                 outcome = await entry.agent.settled(job)
             finally:
                 entry.jobs.discard(job)
+            await entry.conversation.shown()
             return {"stopReason": _stop_reason(outcome)}
 
         entry.jobs.add(job)

@@ -196,6 +196,12 @@ class Conversation:
         async with self._replaying:  # a client may load twice in one write
             await self._replay()
 
+    async def shown(self) -> None:
+        """Wait for a replay that is being sent, and what happened meanwhile."""
+        if self._replaying.locked():
+            async with self._replaying:
+                pass
+
     async def _replay(self) -> None:
         self._send_late()
         seq = self._journal.last_seq  # seals streamed text, so that all that was shown is in the records
