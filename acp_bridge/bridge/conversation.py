@@ -20,6 +20,7 @@ from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAn
 
 from . import updates
 from .asking import asked
+from .bounds import bounded, pieces
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,10 @@ class Conversation:
         chunk_kind = _CHUNK_KINDS.get(kind)
         if chunk_kind is None or not text:
             return
+        for piece in pieces(text):
+            self._stream(chunk_kind, message_id, piece)
+
+    def _stream(self, chunk_kind: ChunkKind, message_id: str, text: str) -> None:
         if self._meanwhile is not None:
             self._meanwhile.append(outbound.chunk(chunk_kind, outbound.text_block(text), message_id))
         elif self._late or self._peer.behind:
@@ -106,7 +111,7 @@ class Conversation:
 
     def progress(self, call_id: str, output: str) -> None:
         """Show what a running call has put out so far."""
-        self.show(outbound.tool_call_update(call_id, content=[outbound.tool_text(output)]))
+        self.show(outbound.tool_call_update(call_id, content=[outbound.tool_text(bounded(output))]))
 
     def show(self, update: Json) -> None:
         """Send an update, behind a replay that is being sent."""

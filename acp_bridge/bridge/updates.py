@@ -40,8 +40,13 @@ from acp_bridge.session import (
 )
 from acp_bridge.tools import parsed_arguments
 
+from .bounds import MOST_BYTES, bounded, pieces, short, size_in_json
+
 _MAX_IMAGE = 5 * 1024 * 1024
 """Bytes of an image that still fit, in base64, into a line that every client takes."""
+
+_MAX_ARGUMENTS = 512 * 1024
+"""Of a call's arguments, characters that are shown; they share a line with the call's content."""
 
 _PLAIN_WORDS = {
     "TOOL_NOT_STARTED": "Never started: the program stopped before this call was begun.",
@@ -130,12 +135,12 @@ def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
             yield from _said(facts.queued[event.id].content, event.id, facts.files)
         case AssistantDelta() as event:
             if event.kind != "arguments" and event.text:
-                yield _text_chunk(event.kind == "thought", event.text, event.message_id)
+                yield from _text_chunks(event.kind == "thought", event.text, event.message_id)
         case AssistantMessage() as event:
             yield from _answered(event, facts)
         case TurnEnded(reason="error") as event if event.failure is not None:
             text = f"The turn ended with an error: {event.failure.message}"
-            yield _text_chunk(False, text, f"end_{event.turn}")
+            yield from _text_chunks(False, text, f"end_{event.turn}")
         case _:
             pass
 
@@ -145,7 +150,7 @@ def _answered(message: AssistantMessage, facts: _Facts) -> Iterator[Json]:
         match block:
             case Text() | Thought():
                 if block.text:
-                    yield _text_chunk(isinstance(block, Thought), block.text, message.id)
+                    yield from _text_chunks(isinstance(block, Thought), block.text, message.id)
             case ToolRequest():
                 yield _card(block, facts.results.get(block.call_id), begun=block.call_id in facts.begun)
             case _:
@@ -178,19 +183,28 @@ def _state(event: SessionTitled | PlanUpdated | UsageReported) -> tuple[Json, ..
 
 
 def _said(content: tuple[PromptBlock, ...], message_id: str, files: Mapping[str, bytes]) -> Iterator[Json]:
-    for block in content:
-        yield outbound.chunk("user_message_chunk", prompt_block(block, files), message_id)
+    return _chunks("user_message_chunk", content, message_id, files)
 
 
 def _noted(message: UserMessage) -> Iterator[Json]:
-    """Yield what the program said to the model, as a message that is not the user's."""
-    for block in message.content:
-        yield outbound.chunk("agent_message_chunk", prompt_block(block, {}), message.id)
+    """Return what the program said to the model, as a message that is not the user's."""
+    return _chunks("agent_message_chunk", message.content, message.id, {})
 
 
-def _text_chunk(thought: bool, text: str, message_id: str) -> Json:
+def _chunks(
+    kind: outbound.ChunkKind, content: tuple[PromptBlock, ...], message_id: str, files: Mapping[str, bytes]
+) -> Iterator[Json]:
+    for block in content:
+        if isinstance(block, Text):
+            for piece in pieces(block.text):
+                yield outbound.chunk(kind, outbound.text_block(piece), message_id)
+        else:
+            yield outbound.chunk(kind, prompt_block(block, files), message_id)
+
+
+def _text_chunks(thought: bool, text: str, message_id: str) -> Iterator[Json]:
     kind = "agent_thought_chunk" if thought else "agent_message_chunk"
-    return outbound.chunk(kind, outbound.text_block(text), message_id)
+    return _chunks(kind, (Text(text=text),), message_id, {})
 
 
 def _card(request: ToolRequest, result: ToolResult | None, *, begun: bool = False) -> Json:
@@ -208,7 +222,9 @@ def _card(request: ToolRequest, result: ToolResult | None, *, begun: bool = Fals
 
 
 def raw_input(arguments: str) -> object:
-    """Return the argument text as what a client shows: the object, or the text itself if it is none."""
+    """Return the argument text as what a client shows: the object, or the text itself if it is none, or is long."""
+    if len(arguments) > _MAX_ARGUMENTS:
+        return bounded(arguments, _MAX_ARGUMENTS)
     try:
         return parsed_arguments(arguments)
     except Exception:  # noqa: BLE001  a model's text; whatever is wrong with it, it is shown as it is
@@ -227,11 +243,19 @@ def _content(result: ToolResult) -> list[Json]:
     if result.code in _PLAIN_WORDS:
         return [outbound.tool_text(_PLAIN_WORDS[result.code])]
     shown: list[Json] = []
+    left = MOST_BYTES
     for block in result.shown or result.content:
         match block:
             case Text():
-                shown.append(outbound.tool_text(block.text))
+                text = bounded(block.text, left)
+                left = max(0, left - size_in_json(text))
+                shown.append(outbound.tool_text(text))
             case Diff():
+                size = size_in_json(block.old_text or "") + size_in_json(block.new_text)
+                if size > left:
+                    shown.append(outbound.tool_text(f"[{short(block.path)}: the change is too large to be shown]"))
+                    continue
+                left -= size
                 shown.append(outbound.tool_diff(block.path, block.old_text, block.new_text))
             case Image():
                 shown.append(outbound.tool_text(f"[image {block.mime_type}, {block.size} bytes]"))
@@ -257,7 +281,7 @@ def _image(block: Image, files: Mapping[str, bytes]) -> Json:
         return outbound.text_block(f"[an image of {block.size} bytes, {block.mime_type}, which is lost]")
     if len(data) > _MAX_IMAGE:
         return outbound.text_block(f"[an image of {block.size} bytes, {block.mime_type}, too large to show again]")
-    return outbound.image_block(base64.b64encode(data).decode(), block.mime_type, block.uri or None)
+    return outbound.image_block(base64.b64encode(data).decode(), block.mime_type, short(block.uri) or None)
 
 
 def prompt_block(block: PromptBlock, files: Mapping[str, bytes]) -> Json:
@@ -268,18 +292,18 @@ def prompt_block(block: PromptBlock, files: Mapping[str, bytes]) -> Json:
         case Image():
             return _image(block, files)
         case ResourceLink():
-            link: Json = {"type": "resource_link", "uri": block.uri, "name": block.name}
+            link: Json = {"type": "resource_link", "uri": short(block.uri), "name": short(block.name)}
             optional = {
-                "title": block.title,
-                "mimeType": block.mime_type,
-                "description": block.description,
+                "title": short(block.title),
+                "mimeType": short(block.mime_type),
+                "description": short(block.description),
                 "size": block.size,
             }
             return link | {key: value for key, value in optional.items() if value not in ("", None)}
         case Resource():
-            resource: Json = {"uri": block.uri, "text": block.text}
+            resource: Json = {"uri": short(block.uri), "text": bounded(block.text)}
             if block.mime_type:
-                resource["mimeType"] = block.mime_type
+                resource["mimeType"] = short(block.mime_type)
             return {"type": "resource", "resource": resource}
         case _:
             assert_never(block)
