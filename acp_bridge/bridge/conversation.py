@@ -6,6 +6,7 @@ status of a call only once what it says is on disk. Knows neither how a turn run
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -13,7 +14,6 @@ from anyio.lowlevel import checkpoint
 from acp_bridge.acp import ClientCapabilities, Method, outbound
 from acp_bridge.acp.inbound import ElicitationAnswer, PermissionAnswer, parsed
 from acp_bridge.acp.outbound import ChunkKind, Json
-from acp_bridge.content import Text
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult
 from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer
@@ -48,6 +48,7 @@ class Conversation:
         self._waiting = False
         self._replaying = anyio.Lock()
         self._undo = journal.observe(self)
+        self.on_dismissed: Callable[[], None] = lambda: None  # the client cancels the turn by taking a choice back
 
     def close(self) -> None:
         """Be told of nothing any more."""
@@ -134,17 +135,14 @@ class Conversation:
 
     async def ask(self, question: Question) -> Choice:
         """Ask the client; an error or a malformed answer is nobody's choice."""
-        card = outbound.tool_call_update(question.call_id, status="pending", raw_input=question.arguments or None)
+        request = self._journal.log.state.requests.get(question.call_id)
+        raw_input = question.arguments if request is None else updates.raw_input(request.arguments)  # as on its card
+        card = outbound.tool_call_update(question.call_id, status="pending", raw_input=raw_input)
         del card["sessionUpdate"]
         drawing = question.drawing
         card |= {"title": drawing.title, "kind": drawing.kind}
         if question.shown:
-            card["content"] = [
-                outbound.tool_text(block.text)
-                if isinstance(block, Text)
-                else outbound.tool_diff(block.path, block.old_text, block.new_text)
-                for block in question.shown
-            ]
+            card["content"] = updates.shown_content(question.shown)
         if drawing.locations:
             card["locations"] = [outbound.location(place.path, place.line) for place in drawing.locations]
         options = [
@@ -191,6 +189,9 @@ class Conversation:
         decline = PermissionOption(option_id="decline", name="None of these", kind="reject_once")
         drawing = Drawing(title=question, kind="other")
         choice = await self.ask(Question(call_id=call_id, drawing=drawing, arguments={}, options=(*offered, decline)))
+        if choice.dismissed:  # its cancel may come only after this answer (protocol: prompt turn)
+            self.on_dismissed()
+            await checkpoint()
         chosen = next((option for option in offered if option.option_id == choice.option_id), None)
         return UserAnswer("declined") if chosen is None else UserAnswer("answered", chosen.name)
 

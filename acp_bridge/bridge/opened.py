@@ -164,6 +164,7 @@ class OpenSessions:
             self._tasks.start_soon(mcp.run)
         conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
+        conversation.on_dismissed = partial(agent.cancel, "client")
         entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands, mcp, place)
         self._agents.start(agent)
         return entry

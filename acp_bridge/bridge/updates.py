@@ -11,7 +11,18 @@ from typing import assert_never
 
 from acp_bridge.acp import outbound
 from acp_bridge.acp.outbound import Json
-from acp_bridge.content import Diff, Image, PromptBlock, Resource, ResourceLink, Text, Thought, ToolRequest
+from acp_bridge.content import (
+    Diff,
+    Image,
+    PromptBlock,
+    Resource,
+    ResourceLink,
+    ResultBlock,
+    ShownBlock,
+    Text,
+    Thought,
+    ToolRequest,
+)
 from acp_bridge.session import (
     AssistantDelta,
     AssistantMessage,
@@ -242,9 +253,14 @@ def _status(result: ToolResult) -> outbound.ToolStatus:
 def _content(result: ToolResult) -> list[Json]:
     if result.code in _PLAIN_WORDS:
         return [outbound.tool_text(_PLAIN_WORDS[result.code])]
+    return shown_content(result.shown or result.content)
+
+
+def shown_content(blocks: Sequence[ResultBlock | ShownBlock]) -> list[Json]:
+    """Return tool content, as far as it fits into one update."""
     shown: list[Json] = []
     left = MOST_BYTES
-    for block in result.shown or result.content:
+    for block in blocks:
         match block:
             case Text():
                 text = bounded(block.text, left)

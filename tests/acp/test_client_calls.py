@@ -156,6 +156,15 @@ def test_a_choice_is_offered_as_buttons_where_there_is_no_form(asking: Asking) -
     assert "blue" in result["data"]["content"][0]["text"]
 
 
+def test_a_choice_that_is_dismissed_cancels_the_turn(asking: Asking) -> None:
+    """§9.83 M, case 43: open questions are answered with `cancelled`, and the cancel itself may come only after it."""
+    agent, session = asking({})
+    agent.permit = lambda params: {"result": DISMISSED}
+    assert agent.prompted(session, "ask with options") == "cancelled"
+    assert log.events(agent.home, session, "tool/result")[0]["data"]["code"] == "ABORTED"
+    assert log.events(agent.home, session, "assistant/message")[1:] == []
+
+
 def _named(params: dict[str, Any], name: str) -> str:
     return next(option["optionId"] for option in params["options"] if option["name"] == name)
 
@@ -191,7 +200,7 @@ def test_a_question_shows_what_will_be_done(agent: Client, session: str, tmp_pat
     asked = agent.asked(session=session)
     card = agent.update("tool_call", session=session)
     assert asked["params"]["toolCall"]["toolCallId"] == card["toolCallId"]
-    assert asked["params"]["toolCall"]["rawInput"]["command"] == "touch ran"
+    assert asked["params"]["toolCall"]["rawInput"] == card["rawInput"] == {"command": "touch ran"}
     assert {"allow_once", "reject_once"} <= {option["kind"] for option in asked["params"]["options"]}
     assert len({option["optionId"] for option in asked["params"]["options"]}) == len(asked["params"]["options"])
     agent.reply(asked, selected(asked["params"], "allow_once"))
