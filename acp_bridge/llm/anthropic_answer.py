@@ -9,6 +9,7 @@ from typing import Any, cast
 import orjson
 
 from acp_bridge.content import JsonObject, Usage
+from acp_bridge.text import MAX_SAFE_INTEGER
 
 from .failures import Provider
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
@@ -130,4 +131,4 @@ class AnthropicAnswer:
         for theirs, ours in _COUNTS.items():
             count = counts.get(theirs)
             if isinstance(count, int) and count >= 0:
-                self._counts[ours] = count
+                self._counts[ours] = min(count, MAX_SAFE_INTEGER)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import orjson
 
 from acp_bridge.content import JsonObject, Usage
+from acp_bridge.text import MAX_SAFE_INTEGER
 
 from .dress import is_object
 from .failures import Provider
@@ -205,4 +206,4 @@ def _usage(usage: JsonObject) -> Usage:
 
 def _count(value: JsonObject, key: str) -> int:
     count = value.get(key)
-    return count if isinstance(count, int) and count > 0 else 0
+    return min(count, MAX_SAFE_INTEGER) if isinstance(count, int) and count > 0 else 0

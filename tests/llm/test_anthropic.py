@@ -91,6 +91,13 @@ def test_tool_calls_are_numbered_among_themselves() -> None:
     ]
 
 
+def test_a_count_beyond_all_tokens_stays_within_what_json_carries() -> None:
+    usage = {"input_tokens": 2**64 - 1, "cache_read_input_tokens": -5}
+    text = (start(0, type="text", text=""), delta(0, type="text_delta", text="a"))
+    got = answer({"type": "message_start", "message": {"usage": usage}}, *text, stop("end_turn"))
+    assert got[-1] == Finished("end", Usage(input_tokens=2**53, output_tokens=2))
+
+
 def test_counts_are_taken_over_and_stay_disjoint() -> None:
     usage = {"input_tokens": 3, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 7, "output_tokens": 1}
     text = (start(0, type="text", text=""), delta(0, type="text_delta", text="a"))

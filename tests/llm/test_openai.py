@@ -177,6 +177,7 @@ def test_a_refusal_is_told_with_its_words() -> None:
             {"prompt_tokens": 5, "completion_tokens": 1, "completion_tokens_details": {"reasoning_tokens": 7}},
             Usage(input_tokens=5, output_tokens=1, thought_tokens=7),
         ),
+        ({"prompt_tokens": 2**64 - 1, "completion_tokens": -1}, Usage(input_tokens=2**53)),
         ({"prompt_tokens": None, "completion_tokens": "7", "prompt_tokens_details": None}, Usage()),
     ],
 )
