@@ -31,6 +31,7 @@ from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Works
 from .frontend import Frontend
 from .inbox import Inbox, Job, Outcome
 from .loop import Setting, Turn
+from .offer import Offer
 from .options import Options
 from .prompt import system_prompt
 from .runtime import Models
@@ -80,6 +81,9 @@ class Parts:
     equipped: Callable[[], Awaitable[None]] | None = None
 
 
+_ENDED = Outcome(reason="error", failure=Failure(kind="internal", message="the agent ended before the turn did"))
+
+
 def _narrowest(*modes: Mode) -> Mode:
     return min(modes, key=_BREADTH.__getitem__)
 
@@ -102,6 +106,7 @@ class Agent:
         self._held_to: dict[int, Mode] = {}  # by change of mode that is not on disk, what is not exceeded until then
         self._earlier_ended = parts.earlier_ended
         self._equipped = parts.equipped
+        self._offer = Offer()
         journal.on_failure(self._storage_failed)
 
     # --- what is true now ---
@@ -161,6 +166,8 @@ class Agent:
     def _put(self, job: Job) -> None:
         if self._stopping is not None:
             self._drop(job)
+        elif self.is_quiet:  # a defect has ended `run`: nobody would take it
+            job.finish(_ENDED)
         else:
             self._inbox.put(job)
 
@@ -251,6 +258,8 @@ class Agent:
                     tasks.cancel_scope.cancel()
         finally:
             self._quiet.set()
+            for job in self._inbox.drain():  # there are some only if a defect has ended it
+                job.finish(_ENDED)
 
     def stop(self, cause: CancelCause) -> None:
         """Take no more jobs, cancel what runs, and let `run` come to its end. Synchronous; twice does nothing more."""
@@ -291,6 +300,7 @@ class Agent:
         self._turn = self._made_turn(job, cancellation)
         if self._stopping is not None:
             cancellation.cancel(self._stopping)
+        outcome = _ENDED
         try:
             await self._heal(cancellation)
             await self._prepare(self._turn)
@@ -299,10 +309,10 @@ class Agent:
         except Exception:
             logger.exception("the turn of session %s failed", self.journal.session_id)
             outcome = Outcome(reason="error", failure=Failure(kind="internal", message="the agent failed inside"))
-            await self._close_by_force(outcome)
+            await self._close_by_force(job, outcome)
         finally:
             self._turn = None
-        job.finish(outcome)
+            job.finish(outcome)  # whatever happens: a prompt is waiting for it
 
     async def _heal(self, cancellation: Cancellation) -> None:
         """Try to save a log that a failed write has poisoned; else the turn fails at its own first barrier."""
@@ -333,11 +343,11 @@ class Agent:
             cut = title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1].rstrip() + "…"
             self.journal.append(SessionTitled(title=cut))
 
-    async def _close_by_force(self, outcome: Outcome) -> None:
+    async def _close_by_force(self, job: Job, outcome: Outcome) -> None:
         """Close what a defect left open, so that the session goes on."""
         self.journal.seal()
         for event in closers(self.journal.log, reason="error", failure=outcome.failure):
-            if not isinstance(event, InputDropped):  # those are in the inbox, and will run
+            if not isinstance(event, InputDropped) or event.id == job.input_id:  # others are in the inbox, and will run
                 self.journal.append(event, synthetic=True)
         with contextlib.suppress(BarrierFailed):  # the turn ends in error as it is
             await self._parts.policy.turn(self.journal)
@@ -353,6 +363,7 @@ class Agent:
             setting_now=self._setting,
             options=parts.options,
             cancellation=cancellation,
+            offer=self._offer,
             pipeline=Pipeline(
                 journal=self.journal,
                 policy=parts.policy,

@@ -6,12 +6,12 @@ Only waits are cancelled, each in a scope of its own; what is logged is logged w
 
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.content import Failure, JsonObject, Text
+from acp_bridge.content import Failure, JsonObject, Text, Usage
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.llm import Failed, Finished, Model, TextDelta, ThoughtDelta
@@ -28,12 +28,13 @@ from acp_bridge.session import (
     UsageReported,
     UserMessage,
 )
-from acp_bridge.text import mended, mended_text
+from acp_bridge.text import MAX_SAFE_INTEGER, mended_text
 from acp_bridge.tools import Pipeline, Tool
 
 from .answer import Answer
 from .frontend import Frontend
 from .inbox import Job, Outcome
+from .offer import Offer
 from .options import Options
 from .runtime import Models
 from .turn import Phase, Sign, advance
@@ -58,6 +59,7 @@ class Turn:
 
     Attributes:
         setting_now: asked before each request, since options may change while a turn runs.
+        offer: the session's, so that a turn finds made what the last one made.
         notes: what the program has to say to model and user before the first request.
         phase: where it stands.
         cancellation: cuts it short; its first cause becomes the turn's reason.
@@ -72,6 +74,7 @@ class Turn:
     pipeline: Pipeline
     options: Options
     cancellation: Cancellation
+    offer: Offer = field(default_factory=Offer)
     notes: tuple[str, ...] = ()
     phase: Phase = Phase.IDLE
     _number: int = field(default=0, init=False)
@@ -197,12 +200,7 @@ class Turn:
             route=setting.route,
             options=setting.options,
             system=mended_text(setting.system),
-            tools=tuple(
-                mended(
-                    {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
-                )
-                for tool in setting.tools.values()
-            ),
+            tools=self.offer.of(setting.tools.values()),
             reason="initial" if last is None else "change",
         )
         if last is None or (last.route, last.options, last.system, last.tools) != (
@@ -277,9 +275,17 @@ class Turn:
             content = answer.spoken()
         else:
             content = answer.content(self._setting.tools, self.pipeline.workspace)
-        self.journal.append(
-            AssistantMessage(turn=self._number, step=step, id=message_id, content=content, usage=last.usage)
-        )
-        if last.usage is not None:
+        usage = None if last.usage is None else _countable(last.usage)
+        self.journal.append(AssistantMessage(turn=self._number, step=step, id=message_id, content=content, usage=usage))
+        if usage is not None:
             size = self.models.window(self._setting.route)
-            self.journal.append(UsageReported(used=last.usage.context_tokens, size=size))
+            self.journal.append(UsageReported(used=_clamped(usage.context_tokens), size=size))
+
+
+def _countable(usage: Usage) -> Usage:
+    """Return the counts as the log can hold them, whatever a provider said."""
+    return Usage(**{count.name: _clamped(getattr(usage, count.name)) for count in fields(Usage)})
+
+
+def _clamped(count: int) -> int:
+    return min(max(count, 0), MAX_SAFE_INTEGER)

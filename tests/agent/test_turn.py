@@ -1,6 +1,7 @@
 """A turn's table, and what the loop does with answers, failures, tools and queued prompts."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -8,9 +9,10 @@ import pytest
 from agent.world import Shut, ToldTool, World, asks
 from session.provider import accept
 
-from acp_bridge.agent import Options, Phase
+from acp_bridge.agent import Job, Options, Outcome, Phase
+from acp_bridge.agent.offer import Offer
 from acp_bridge.agent.turn import NEXT, Sign, advance
-from acp_bridge.content import Failure, Location, Text, ToolRequest
+from acp_bridge.content import Failure, Location, Text, ToolRequest, Usage
 from acp_bridge.errors import IllegalEvent, ToolError
 from acp_bridge.session import FromTools, InputDropped, TurnEnded
 from acp_bridge.tools import Drawing
@@ -292,3 +294,98 @@ async def test_what_a_tool_says_in_a_broken_encoding_is_mended_and_saved() -> No
 
 def _drawing(name: str) -> Any:
     return Drawing(title=name, kind="edit", locations=(Location(path=f"/{name}"),))
+
+
+async def test_counts_that_no_log_can_hold_are_cut_to_what_it_can() -> None:
+    usage = {"input_tokens": 2**64 - 1, "output_tokens": -5, "thought_tokens": 3}
+    world = World.of([{"text": "one", "usage": usage}, {"text": "two"}])
+    with anyio.fail_after(5):
+        async with world.running():
+            assert (await world.prompt()).reason == "completed"
+            assert (await world.prompt()).reason == "completed"
+            assert world.saved() == world.events
+    [message, _] = world.of_type("assistant/message")
+    assert message.usage == Usage(input_tokens=2**53, thought_tokens=3)
+    assert [event.used for event in world.of_type("usage")] == [2**53]
+
+
+async def test_a_prompt_that_a_defect_kept_from_running_is_dropped_with_words_and_the_next_one_runs() -> None:
+    world = World.of([{"text": "fine"}])
+
+    async def broken() -> bool:
+        raise ValueError("no")
+
+    with anyio.fail_after(5):
+        async with world.running():
+            world.agent._earlier_ended = broken
+            job = world.agent.submit((Text(text="Do it."),))
+            later = world.agent.submit((Text(text="And this."),))
+            outcome = await world.agent.settled(job)
+            assert outcome.failure == Failure(kind="internal", message="the agent failed inside")
+            world.agent._earlier_ended = None
+            assert world.of_type("input/dropped") == [InputDropped(id=job.input_id, reason="interrupted")]
+            assert (await world.agent.settled(later)).reason == "completed"
+            assert world.saved() == world.events
+    assert world.journal.log.state.queued == {}
+
+
+async def test_a_defect_that_ends_the_agent_leaves_nobody_waiting() -> None:
+    world = World.of([{"text": "never said"}])
+
+    class Broken(Exception):
+        pass
+
+    async def broken(*args: object) -> None:
+        raise Broken
+
+    outcomes: list[Outcome] = []
+    world.model.door.shut()
+    with anyio.fail_after(5), pytest.raises(ExceptionGroup) as raised:
+        async with world.running():
+            jobs = [world.agent.submit((Text(text=text),)) for text in ("Do it.", "And this.")]
+            await world.model.door.reached.wait()
+            world.journal._write = broken
+            world.journal._wanted.set()
+            with anyio.move_on_after(5, shield=True):
+                jobs.append(await _submitted_to_a_dead(world))
+                outcomes = [await job.wait() for job in jobs]
+    assert raised.group_contains(Broken)
+    assert [outcome.reason for outcome in outcomes] == ["error"] * 3
+    assert not world.agent.busy
+
+
+async def _submitted_to_a_dead(world: World) -> Job:
+    await world.agent.quiet()
+    return world.agent.submit((Text(text="Too late."),))
+
+
+async def test_a_turn_that_cannot_even_be_closed_by_force_is_answered() -> None:
+    world = World.of([{"text": "never said"}])
+
+    class Broken(Exception):
+        pass
+
+    async def broken(*args: object) -> None:
+        raise Broken
+
+    world.model.on_request = lambda: setattr(world.agent, "_close_by_force", broken)
+    world.peer.congested, world.peer.ready = True, broken
+    outcome: Outcome | None = None
+    with anyio.fail_after(5), pytest.raises(ExceptionGroup) as raised:
+        async with world.running():
+            job = world.agent.submit((Text(text="Do it."),))
+            with anyio.move_on_after(5, shield=True):
+                outcome = await job.wait()
+    assert raised.group_contains(Broken)
+    assert outcome == Outcome(reason="error", failure=Failure(kind="internal", message="the agent failed inside"))
+
+
+async def test_schemas_are_made_ready_for_the_log_once_and_anew_when_a_tool_is_another() -> None:
+    tool, other = ToldTool("t"), ToldTool("u")
+    offer = Offer()
+    once = offer.of((tool, other))
+    assert offer.of((tool, other)) is once
+    assert [entry["name"] for entry in once] == ["t", "u"]
+    tool.spec = replace(tool.spec, description="another")
+    assert [entry["description"] for entry in offer.of((tool, other))] == ["another", "u"]
+    assert offer.of((other,)) == once[1:]
