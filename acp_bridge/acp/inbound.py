@@ -185,7 +185,7 @@ class LinkBlock(Inbound):
     title: str | None = None
     mime_type: str | None = None
     description: str | None = None
-    size: int | None = None
+    size: Annotated[int, Field(ge=0, le=2**53)] | None = None
 
 
 class ResourceContents(Inbound):

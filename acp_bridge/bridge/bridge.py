@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
 from anyio.abc import TaskGroup
@@ -79,6 +80,7 @@ class Bridge:
         self._sessions = sessions
         self._assembly = assembly
         self._opened = opened
+        self._said = count(1)
         self._requests: dict[str, Admission] = {
             Method.AUTHENTICATE: _row(Authenticate, self._authenticate),
             Method.SESSION_NEW: _row(NewSession, self._new),
@@ -143,7 +145,7 @@ class Bridge:
             said = await permissions(entry.agent, argument)
         except BridgeError as exc:
             raise failed(exc, entry.session_id) from exc
-        message_id = f"permissions_{entry.agent.journal.last_seq}"
+        message_id = f"permissions_{next(self._said)}"
         entry.conversation.show(outbound.chunk("agent_message_chunk", outbound.text_block(said), message_id))
         await entry.conversation.shown()
         return {"stopReason": "end_turn"}

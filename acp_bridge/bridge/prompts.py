@@ -28,14 +28,17 @@ def prompt_content(prompt: Prompt, *, takes_images: bool, attach: Callable[[byte
         raise ValueError("prompt: must hold at least one block")
     if not takes_images and any(isinstance(block, ImageBlock) for block in prompt.prompt):
         raise ValueError("prompt: the session's model takes no images; choose another model or leave them out")
-    return tuple(_block(place, block, attach) for place, block in enumerate(prompt.prompt))
+    taken: list[TextBlock | ImageBlock | LinkBlock | ResourceBlock] = []
+    for place, block in enumerate(prompt.prompt):
+        match block:
+            case AudioBlock():
+                raise ValueError(f"prompt.{place}: audio is not taken")
+            case _:
+                taken.append(block)
+    return tuple(_block(block, attach) for block in taken)  # a prompt that is refused has attached nothing
 
 
-def _block(
-    place: int,
-    block: TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock,
-    attach: Callable[[bytes], str],
-) -> PromptBlock:
+def _block(block: TextBlock | ImageBlock | LinkBlock | ResourceBlock, attach: Callable[[bytes], str]) -> PromptBlock:
     match block:
         case TextBlock():
             return Text(text=mended_text(block.text))
@@ -68,7 +71,5 @@ def _block(
                 size=len(data),
                 uri=mended_text(block.uri or ""),
             )
-        case AudioBlock():
-            raise ValueError(f"prompt.{place}: audio is not taken")
         case _:
             assert_never(block)

@@ -115,6 +115,28 @@ def test_a_block_that_is_none_is_refused(agent: Client, session: str, block: obj
     assert agent.refused("session/prompt", {"sessionId": session, "prompt": [block]}).code == -32602
 
 
+def test_a_refused_prompt_leaves_no_image_behind(agent: Client, session: str) -> None:
+    picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    sound = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
+    refused = agent.refused("session/prompt", {"sessionId": session, "prompt": [picture, sound]})
+    assert (refused.code, refused.message) == (-32602, "prompt.1: audio is not taken")
+    agent.prompted(session, "say hello")
+    assert [file.name for file in (agent.home / "sessions" / session).iterdir()] == ["log.jsonl"]
+
+
+@pytest.mark.parametrize("size", [-1, 2**53 + 1, 2**80])
+def test_a_size_that_is_none_is_refused(agent: Client, session: str, size: int) -> None:
+    link = {"type": "resource_link", "uri": "file:///a/b.py", "name": "b.py", "size": size}
+    assert agent.refused("session/prompt", {"sessionId": session, "prompt": [link]}).code == -32602
+
+
+def test_each_answer_to_a_slash_command_is_a_message_of_its_own(agent: Client, session: str) -> None:
+    for _ in range(2):
+        agent.prompted(session, "/permissions")
+    chunks = agent.updates(session, kind="agent_message_chunk")
+    assert len({chunk["messageId"] for chunk in chunks}) == len(chunks) == 2
+
+
 def test_no_object_has_a_member_that_the_schema_does_not_name(agent: Client, session: str) -> None:
     """§9.59 S: no root key outside the schema on any outgoing object; the client's judge is shown to see them."""
     from harness.schema import faults
