@@ -13,7 +13,7 @@ from acp_bridge import app
 from acp_bridge.config import Config
 from acp_bridge.rpc import open_stdio
 from acp_bridge.runtime import home_of, keyed_route
-from acp_bridge.testing.trace import TracedWire, begin_trace, write_scenario
+from acp_bridge.testing import TracedWire, begin_trace, write_scenario
 
 
 def serve(config: Config, folder: str) -> int:

@@ -9,6 +9,9 @@ from crash.oracle import Ledger, judge
 from crash.recording import Gallery, Moment, Recording
 from crash.run import Run, a_life, go_on, tolerant
 
+pytestmark = pytest.mark.slow
+
+
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EINTR, errno.EROFS)
 _WRITES = ("write", "write_at")
 

@@ -23,6 +23,9 @@ from acp_bridge.llm import Delta, Failed, Finished, Model, Options, Route, TextD
 from acp_bridge.llm.routes import options_from
 from acp_bridge.session import FromUser, ModelRequest
 
+pytestmark = pytest.mark.slow
+
+
 LIBRARY = Path(__file__).with_name("fake_library")
 REQUEST = ModelRequest(route="x", system="", messages=(FromUser((Text(text="hi"),)),))
 

@@ -12,6 +12,9 @@ from llm.provider import Asked, Payloads, calls, environment, provider, text
 
 from .conftest import Asking, Start, TakeTurn
 
+pytestmark = pytest.mark.slow
+
+
 COMPOUNDS = (
     "ls; touch ran",
     "ls && touch ran",

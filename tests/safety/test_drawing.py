@@ -13,6 +13,9 @@ from llm.server import status
 
 from .conftest import Asking, Start, TakeTurn
 
+pytestmark = pytest.mark.slow
+
+
 TRICKS = {
     "clipboard": "\x1b]52;c;ZXZpbA==\x07",
     "clear": "\x1b[2J\x1b[H",

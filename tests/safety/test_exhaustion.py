@@ -16,6 +16,9 @@ from harness.script import say, use, written
 
 from .conftest import Start
 
+pytestmark = pytest.mark.slow
+
+
 CANCEL_S = 1.0
 TRIES = 3
 """A machine that others use may be late once; the promise is about the agent."""

@@ -16,6 +16,9 @@ from harness.script import say, use, written
 
 from .conftest import Start
 
+pytestmark = pytest.mark.slow
+
+
 IDS = (
     "../../etc/passwd",
     "a/b",

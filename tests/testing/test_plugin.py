@@ -15,6 +15,9 @@ from acp_bridge.testing.scenario import ScenarioFault, read_scenario
 
 from .pytest_runs import run_pytest
 
+pytestmark = pytest.mark.slow
+
+
 LIBRARY = Path(__file__).parents[2] / "fixtures" / "snapshots"
 AGENT = (sys.executable, "-m", "acp_bridge", "serve")
 

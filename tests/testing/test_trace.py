@@ -14,6 +14,9 @@ from acp_bridge.testing.play import play
 from acp_bridge.testing.plugin import replay
 from acp_bridge.testing.scenario import read_scenario
 
+pytestmark = pytest.mark.slow
+
+
 LIBRARY = Path(__file__).parents[2] / "fixtures" / "snapshots"
 AGENT = (sys.executable, "-m", "acp_bridge", "serve")
 

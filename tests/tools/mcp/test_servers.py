@@ -16,6 +16,9 @@ from acp_bridge.tools import McpServers, ServerSpec, earlier_commands_ended
 from ..conftest import Marked  # noqa: TID252 - tests are no package to import from
 from .conftest import SERVERS, Benched, Odd, journal
 
+pytestmark = pytest.mark.slow
+
+
 BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
