@@ -39,7 +39,10 @@ def resolved(text: str, workspace: Workspace) -> Target:
     Raises:
         ToolError: it is no path, or one of a form that other programs would expand.
     """
-    path = Path(os.path.realpath(workspace.cwd / _plain(text)))
+    try:
+        path = Path(os.path.realpath(workspace.cwd / _plain(text)))
+    except OSError as exc:  # a link that is there when it is looked at, and gone when it is read
+        raise ToolError(f"The path {text!r} changed while it was looked at: {exc.strerror}. Try again.") from exc
     spilled = workspace.spill is not None and path.is_relative_to(os.path.realpath(workspace.spill))
     return Target(
         path=path,

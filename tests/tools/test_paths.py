@@ -1,5 +1,6 @@
 """Where a model's path leads, and what it asks for. Abuse cases 9, 10 and 14."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_bridge.errors import ToolError
-from acp_bridge.tools import Access
+from acp_bridge.tools import Access, Workspace
 from acp_bridge.tools.paths import resolved
 
 from .conftest import Desk
@@ -138,3 +139,16 @@ def test_a_command_in_a_folder_outside_or_protected_is_judged_by_it(desk: Desk) 
 def test_resolving_changes_nothing(desk: Desk) -> None:
     resolved("new/folder/file", desk.workspace)
     assert list(desk.root.iterdir()) == []
+
+
+def test_a_link_that_goes_while_it_is_read_is_a_refusal_and_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    def gone(path: str) -> str:
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr(os, "readlink", gone)
+    with pytest.raises(ToolError, match="changed while it was looked at"):
+        resolved("link/x", Workspace(cwd=tmp_path, roots=(tmp_path,)))
