@@ -224,28 +224,30 @@ class Pipeline:
     async def _dispatched(
         self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, failures: list[Failure]
     ) -> ToolOutput:
-        """Pass the tool barrier and run the body; nothing stands between the two."""
-        call = _Progress(self, request.call_id)
-        output: ToolOutput | None = None
-        started = False
+        """Pass the tool barrier and run the body; nothing that waits stands between the two."""
         try:
             with self.cancellation.scope():
                 await self.policy.tool(self.journal)
-                if self.cancellation.cause is None:  # a cancel that came with the barrier's passing
-                    started = True
-                    output = await tool.run(arguments, call.made(access))
         except BarrierFailed as exc:
             failures.append(Failure(kind="not_saved", message=str(exc)))
             return _refusal("NOT_SAVED", f"It was not run: the session could not be saved. {exc}")
+        if self.cancellation.cause is not None:  # also a cancel that came with the barrier's passing
+            return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
+        mode = self.mode()
+        if decide(mode, access, tool=tool.spec.name, grants=()) == "deny":  # narrowed while the call waited
+            return _refusal("DENIED", f"{denial(mode, 'mode')} It was not run.")
+        return await self._ran(tool, request, arguments, access)
+
+    async def _ran(self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access) -> ToolOutput:
+        call = _Progress(self, request.call_id)
+        try:
+            with self.cancellation.scope():
+                return await tool.run(arguments, call.made(access))
         except ToolError as exc:
             return _refusal(exc.code, str(exc))
         except Exception:
             logger.exception("tool %s failed in call %s", request.name, request.call_id)
             return _refusal("FAILED", f"{request.name} failed inside; nothing more is known. Try another way.")
-        if output is not None:
-            return output
-        if not started:
-            return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
         so_far = f" Its output until then:\n{call.output}" if call.output else ""
         return _refusal("ABORTED", f"It was stopped after it had begun; it may have been done in part.{so_far}")
 

@@ -2,11 +2,11 @@
 
 import anyio
 import pytest
-from agent.world import ToldTool, World, asks
+from agent.world import Shut, ToldTool, World, asks
 
 from acp_bridge.checkpoint import CheckpointPolicy, Options
 from acp_bridge.errors import BarrierFailed, BarrierTimeout
-from acp_bridge.session import PermissionRevoked, SessionConfigured
+from acp_bridge.session import Durable, PermissionRevoked, SessionConfigured
 from acp_bridge.tools import Access
 
 
@@ -230,3 +230,31 @@ async def test_what_is_allowed_while_the_mode_is_narrowed_to_nothing_is_not_run(
             world.peer.door.open()
         [result] = world.of_type("tool/result")
         assert (result.code, tool.entered, world.of_type("tool/call")) == ("DENIED", [], [])
+
+
+class WaitingPolicy(CheckpointPolicy):
+    """Lets a call go on to its body only once a door is open."""
+
+    door: Shut
+
+    async def tool(self, journal: Durable) -> None:
+        await super().tool(journal)
+        await self.door.pass_through()
+
+
+async def test_a_call_that_waits_for_the_disk_while_the_mode_is_narrowed_to_nothing_is_not_run() -> None:
+    tool = ToldTool("run", access=Access(kind="execute"))
+    policy = WaitingPolicy()
+    policy.door = Shut()
+    policy.door.shut()
+    world = World.of([asks("run"), {"text": "done"}], tool, policy=policy)
+    with anyio.fail_after(5):
+        async with world.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(world.prompt)
+            await policy.door.reached.wait()
+            await world.agent.configure("mode", "plan")
+            policy.door.open()
+        [result] = world.of_type("tool/result")
+        assert (result.code, tool.entered, len(world.of_type("tool/call"))) == ("DENIED", [], 1)
+        assert "It was not run" in result.content[0].text
+        assert world.of_type("turn/end")[0].reason == "completed"
