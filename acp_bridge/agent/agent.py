@@ -324,13 +324,15 @@ class Agent:
 
     async def _prepare(self, turn: Turn) -> None:
         """Before the first turn here, wait a moment for tools to start and for an earlier process's commands to end."""
-        equipped, self._equipped = self._equipped, None
-        earlier_ended, self._earlier_ended = self._earlier_ended, None
         ended = False
-        with turn.cancellation.scope():
-            if equipped is not None:
-                await equipped()
-            ended = earlier_ended is None or await earlier_ended()
+        try:
+            with turn.cancellation.scope():
+                if self._equipped is not None:
+                    await self._equipped()
+                ended = self._earlier_ended is None or await self._earlier_ended()
+        finally:
+            if turn.cancellation.cause is None:  # else the next turn waits for them
+                self._equipped = self._earlier_ended = None
         if not ended and turn.cancellation.cause is None:
             turn.notes = (*turn.notes, _STILL_RUNNING)
 

@@ -13,7 +13,7 @@ from acp_bridge.agent import Job, Options, Outcome, Phase
 from acp_bridge.agent.offer import Offer
 from acp_bridge.agent.turn import NEXT, Sign, advance
 from acp_bridge.content import Failure, Location, Text, ToolRequest, Usage
-from acp_bridge.errors import IllegalEvent, ToolError
+from acp_bridge.errors import BarrierFailed, IllegalEvent, ToolError
 from acp_bridge.session import FromTools, InputDropped, TurnEnded
 from acp_bridge.tools import Drawing
 
@@ -389,3 +389,41 @@ async def test_schemas_are_made_ready_for_the_log_once_and_anew_when_a_tool_is_a
     tool.spec = replace(tool.spec, description="another")
     assert [entry["description"] for entry in offer.of((tool, other))] == ["another", "u"]
     assert offer.of((other,)) == once[1:]
+
+
+async def test_a_body_that_fails_as_a_barrier_does_has_been_run_all_the_same() -> None:
+    tool = ToldTool("t")
+    tool.raises = BarrierFailed("of another journal", barrier="turn")
+    world = World.of([asks("t"), {"text": "done"}], tool)
+    with anyio.fail_after(5):
+        async with world.running():
+            assert (await world.prompt()).reason == "completed"
+    [result] = world.of_type("tool/result")
+    assert (result.code, len(tool.entered)) == ("FAILED", 1)
+
+
+async def test_a_cancelled_first_turn_leaves_the_wait_for_earlier_commands_to_the_next() -> None:
+    world = World.of([{"text": "fine"}] * 3)
+    waits = anyio.Event()
+
+    async def never() -> bool:
+        waits.set()
+        await anyio.sleep_forever()
+        return True
+
+    async def still_running() -> bool:
+        return False
+
+    with anyio.fail_after(5):
+        async with world.running():
+            world.agent._earlier_ended = never
+            job = world.agent.submit((Text(text="Do it."),))
+            await waits.wait()
+            world.agent.cancel("client")
+            assert (await world.agent.settled(job)).reason == "cancelled"
+            assert world.agent._earlier_ended is never
+            world.agent._earlier_ended = still_running
+            assert [(await world.prompt()).reason for _ in range(2)] == ["completed", "completed"]
+    notes = [event.content[0].text for event in world.of_type("user/message") if event.source == "program"]
+    assert len(notes) == 1
+    assert "may still be running" in notes[0]
