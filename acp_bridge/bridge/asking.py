@@ -3,13 +3,14 @@
 Owns what a hang-up means to whoever waits. Knows no method.
 """
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 
-from acp_bridge.rpc import Disconnected, Peer
+from acp_bridge.rpc import Disconnected, Peer, RpcError
 
 _END_COMES_S: Final = 5.0
+_REASON_CHARS: Final = 500
 
 
 async def asked(peer: Peer, method: str, params: Any) -> Any:
@@ -26,3 +27,12 @@ async def asked(peer: Peer, method: str, params: Any) -> Any:
     except Disconnected:
         await anyio.sleep(_END_COMES_S)
         raise
+
+
+def reason(exc: RpcError) -> str:
+    """Return what the client said of its failure: its sentence, and its details, which often say all there is."""
+    data: Any = exc.data
+    details: Any = cast("dict[str, Any]", data).get("details") if isinstance(data, dict) else data
+    if not isinstance(details, str) or not details or details in exc.message:
+        return exc.message.rstrip(".")
+    return f"{exc.message.rstrip('.')}: {details[:_REASON_CHARS].rstrip('.')}"

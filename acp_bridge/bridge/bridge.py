@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from anyio.abc import TaskGroup
 
-from acp_bridge.acp import AUTH_REQUIRED, CONTINUE, ClientCapabilities, Method, outbound
+from acp_bridge.acp import CONTINUE, ClientCapabilities, Method, outbound
 from acp_bridge.acp.inbound import (
     Authenticate,
     Inbound,
@@ -45,7 +45,7 @@ from acp_bridge.rpc import (
 from acp_bridge.session import SessionFilter, Sessions
 from acp_bridge.tools import MODES
 
-from .failures import failed, turn_failed
+from .failures import failed, no_model, turn_failed
 from .opened import Opened, OpenSessions
 from .options import config_options, session_state
 from .places import place_of
@@ -156,11 +156,9 @@ class Bridge:
     def _continuation(self, entry: Opened) -> Admitted:
         job = entry.agent.submit_continuation()
         if job is None:
-            raise RpcError(
-                INVALID_REQUEST,
-                "there is no interrupted turn to go on with",
-                {"sessionId": entry.session_id, "details": "the last turn was completed, or was gone on with already"},
-            )
+            said = "there is no interrupted turn to go on with"
+            details = f"{said}: the last one was completed, or was gone on with already"
+            raise RpcError(INVALID_REQUEST, said, {"sessionId": entry.session_id, "details": details})
         return self._answered_by(entry, job)
 
     def _answered_by(self, entry: Opened, job: Job) -> Admitted:
@@ -266,7 +264,7 @@ class Bridge:
 
     def _require_route(self, route: str) -> None:
         if problem := self._assembly.route_problem(route):
-            raise RpcError(AUTH_REQUIRED, "no model can be used", {"details": problem})
+            raise no_model(problem)
 
     # --- dispose ---
 

@@ -13,7 +13,7 @@ from acp_bridge.errors import ToolError
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.tools import Files
 
-from .asking import asked
+from .asking import asked, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ClientFiles:
         except RpcError as exc:
             if exc.code == RESOURCE_NOT_FOUND:
                 raise ToolError(f"There is no file {str(path)!r}.") from exc
-            raise ToolError(f"The editor could not read {str(path)!r}: {exc}.") from exc
+            raise ToolError(f"The editor could not read {str(path)!r}: {reason(exc)}.") from exc
         except ValueError as exc:
             raise ToolError(f"The editor's answer for {str(path)!r} was malformed.") from exc
 
@@ -56,4 +56,4 @@ class ClientFiles:
         try:
             await asked(self.peer, Method.FS_WRITE_TEXT_FILE, params)
         except RpcError as exc:
-            raise ToolError(f"The editor could not write {str(path)!r}: {exc}.") from exc
+            raise ToolError(f"The editor could not write {str(path)!r}: {reason(exc)}.") from exc

@@ -1,6 +1,7 @@
 """What went wrong, as a client reads it: a code, one sentence, and details with the remedy.
 
-Pure. Owns which exception becomes which error; internals stay in the log on stderr.
+Pure. Owns which exception becomes which error; internals stay in the log on stderr. The details stand alone: some
+clients show nothing else.
 """
 
 from acp_bridge.acp import AUTH_REQUIRED, RESOURCE_NOT_FOUND, SESSION_IN_USE, UNSAVED
@@ -16,6 +17,9 @@ from acp_bridge.errors import (
 )
 from acp_bridge.rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcError
 
+_SIGN_IN = "authentication required"
+"""What clients look for in a message."""
+
 
 def session_not_found(session_id: str) -> RpcError:
     """Return the error for an unknown, closed or malformed session id."""
@@ -24,42 +28,46 @@ def session_not_found(session_id: str) -> RpcError:
 
 def folders_in_use(session_id: str) -> RpcError:
     """Return the error for other folders in the middle of a turn."""
-    details = "cancel the turn or wait for its end, then load the session again"
-    return RpcError(
-        INVALID_REQUEST,
-        "the session's folders cannot change during a turn",
-        {"sessionId": session_id, "details": details},
-    )
+    said = "the session's folders cannot change during a turn"
+    details = f"{said}: cancel the turn or wait for its end, then load the session again"
+    return RpcError(INVALID_REQUEST, said, {"sessionId": session_id, "details": details})
+
+
+def no_model(problem: str) -> RpcError:
+    """Return the error for a route that cannot be used."""
+    return RpcError(AUTH_REQUIRED, f"{_SIGN_IN}: no model can be used", {"details": problem})
 
 
 def failed(exc: BridgeError, session_id: str) -> RpcError:
     """Return what a client is told of `exc`."""
-    details = {"sessionId": session_id[:64], "details": str(exc)}
     match exc:
         case RpcError():
             return exc
         case SessionNotFound():
             return session_not_found(session_id)
         case SessionInUse():
-            return RpcError(SESSION_IN_USE, "the session is in use by another process", details)
+            code, said = SESSION_IN_USE, "the session is in use by another process"
         case BarrierFailed() | StorePoisoned():
-            return RpcError(UNSAVED, "the change is not confirmed on disk", details)
+            code, said = UNSAVED, "the change is not confirmed on disk"
         case StoreError():
-            return RpcError(INTERNAL_ERROR, "the session could not be read or stored", details)
+            code, said = INTERNAL_ERROR, "the session could not be read or stored"
         case _:
-            return RpcError(INTERNAL_ERROR, str(exc), details)
+            return RpcError(INTERNAL_ERROR, str(exc), {"sessionId": session_id[:64], "details": str(exc)})
+    return RpcError(code, said, {"sessionId": session_id[:64], "details": f"{said}: {exc}"})
 
 
 def turn_failed(outcome: Outcome) -> RpcError:
     """Return the error that a prompt is answered with when its turn failed."""
     failure = outcome.failure or Failure(kind="internal", message="the turn failed")
-    data = {"kind": failure.kind, "details": failure.message}
     match failure.kind:
         case "auth":
-            return RpcError(AUTH_REQUIRED, "the model's provider refused the key", data)
+            code, said = AUTH_REQUIRED, "the model's provider refused the key"
         case "not_saved":
-            return RpcError(UNSAVED, "the turn could not be saved", data)
+            code, said = UNSAVED, "the turn could not be saved"
         case "context_overflow":
-            return RpcError(INTERNAL_ERROR, "the conversation no longer fits the model's context", data)
+            code, said = INTERNAL_ERROR, "the conversation no longer fits the model's context"
         case _:
-            return RpcError(INTERNAL_ERROR, "the turn failed", data)
+            code, said = INTERNAL_ERROR, "the turn failed"
+    details = said if failure.message == said else f"{said}: {failure.message}"
+    message = f"{_SIGN_IN}: {said}" if code == AUTH_REQUIRED else said
+    return RpcError(code, message, {"kind": failure.kind, "details": details})

@@ -18,7 +18,8 @@ def place_of(cwd: str, additional: list[str]) -> Place:
     paths = [_normal(path) for path in (cwd, *additional)]
     for path in paths:
         if not os.path.isdir(path):
-            raise RpcError(INVALID_PARAMS, "cwd or additionalDirectories: no such folder", {"details": path})
+            said = "cwd or additionalDirectories: no such folder"
+            raise RpcError(INVALID_PARAMS, said, {"details": f"no such folder: {path}"})
     return Place(cwd=paths[0], roots=tuple(dict.fromkeys(paths)))
 
 

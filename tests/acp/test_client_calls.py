@@ -117,6 +117,17 @@ def test_an_editor_that_cannot_read_fails_the_call_and_not_the_turn(
     assert result["data"]["code"] == "FAILED"
 
 
+@pytest.mark.parametrize("data", ["the disk is full", {"details": "the disk is full."}])
+def test_the_editors_own_details_reach_the_model(asking: Asking, data: object) -> None:
+    agent, session = asking({"fs": {"readTextFile": True}})
+    agent.answers["fs/read_text_file"] = lambda params: {
+        "error": {"code": -32603, "message": "Internal error", "data": data}
+    }
+    agent.prompted(session, "edit what is saved")
+    [result] = log.events(agent.home, session, "tool/result")
+    assert result["data"]["content"][0]["text"].endswith(": Internal error: the disk is full.")
+
+
 def test_a_write_that_the_editor_never_answers_is_aborted_and_not_failed(asking: Asking) -> None:
     """§9.78 S: cancelled without a reply it may have been done in part: ABORTED, and the request is taken back."""
     agent, session = asking({"fs": {"readTextFile": True, "writeTextFile": True}})

@@ -102,6 +102,7 @@ def test_without_a_model_a_session_needs_authentication_and_says_what_to_set(sta
     [method] = agent.initialize()["authMethods"]
     failure = agent.refused("session/new", {"cwd": str(tmp_path), "mcpServers": []})
     assert failure.code == -32000
+    assert failure.message.startswith("authentication required: ")
     assert "ACP_BRIDGE_MODEL" in failure.data["details"]
     assert agent.refused("authenticate", {"methodId": method["id"]}).code == -32000
 
@@ -120,7 +121,8 @@ def test_a_key_that_the_provider_refuses_needs_authentication(agent: Client, ses
         "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "fail to sign in"}]}
     )
     assert failure.code == -32000
-    assert "the key was refused" in failure.data["details"]
+    assert failure.message.startswith("authentication required: ")
+    assert failure.data["details"] == "the model's provider refused the key: the key was refused"
 
 
 def test_logout_is_unknown_since_it_is_not_advertised(agent: Client) -> None:
