@@ -62,6 +62,7 @@ def tool_call(
     status: ToolStatus,
     locations: Sequence[Json] = (),
     raw_input: Any = None,
+    raw_output: Any = None,
     content: Sequence[Json] = (),
 ) -> Json:
     """Return a new tool card."""
@@ -73,7 +74,13 @@ def tool_call(
         "kind": kind,
         "status": status,
     }
-    return _with(update, locations=list(locations) or None, rawInput=raw_input, content=list(content) or None)
+    return _with(
+        update,
+        locations=list(locations) or None,
+        rawInput=raw_input,
+        rawOutput=raw_output,
+        content=list(content) or None,
+    )
 
 
 def tool_call_update(
@@ -82,10 +89,12 @@ def tool_call_update(
     status: ToolStatus | None = None,
     content: Sequence[Json] | None = None,
     raw_input: Any = None,
+    raw_output: Any = None,
 ) -> Json:
     """Return what changed of a tool card; a list replaces the list."""
     update: Json = {"sessionUpdate": "tool_call_update", "toolCallId": call_id}
-    return _with(update, status=status, content=None if content is None else list(content), rawInput=raw_input)
+    content = None if content is None else list(content)
+    return _with(update, status=status, content=content, rawInput=raw_input, rawOutput=raw_output)
 
 
 def tool_text(text: str) -> Json:

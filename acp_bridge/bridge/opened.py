@@ -29,7 +29,7 @@ from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 from .client_files import ClientFiles
 from .conversation import Conversation
 from .failures import folders_in_use, session_not_found
-from .recovery import recovery_text
+from .recovery import recovery_text, was_barred
 from .slash import COMMANDS
 
 logger = logging.getLogger(__name__)
@@ -204,7 +204,8 @@ class OpenSessions:
     def tell_recovery(self, entry: Opened, recovery: Recovery) -> None:
         """Say what was found and done when the session was taken, if there is anything to say."""
         if not recovery.clean:
-            self.tell(entry, "warning", "The last turn was interrupted", recovery_text(recovery))
+            text = recovery_text(recovery, barred=was_barred(entry.agent.journal.log.records))
+            self.tell(entry, "warning", "The last turn was interrupted", text)
 
     def tell_recovery_later(self, entry: Opened, recovery: Recovery) -> None:
         """Say it once the answer that is being made is sent."""

@@ -3,14 +3,23 @@
 Pure. Knows no update's shape.
 """
 
-from acp_bridge.session import Recovery
+from collections.abc import Sequence
+
+from acp_bridge.session import Record, Recovery, SessionOpened
 
 
-def recovery_text(recovery: Recovery) -> str:
-    """Return in words what was recovered and what to do."""
+def was_barred(records: Sequence[Record]) -> bool:
+    """Return whether calls waited for the disk in a session that has just been taken, before it was."""
+    opened = [record.event for record in records if isinstance(record.event, SessionOpened)]
+    return len(opened) > 1 and "tool" in opened[-2].barriers
+
+
+def recovery_text(recovery: Recovery, *, barred: bool) -> str:
+    """Return in words what was recovered and what to do; `barred` says whether no call ran before it was on disk."""
     said: list[str] = []
     if recovery.interrupted:
-        said.append("The program stopped in the middle of a turn. All up to there was kept, and nothing was run.")
+        kept = "All up to there was kept" if barred else "What was on disk was kept, the rest of the turn is lost"
+        said.append(f"The program stopped in the middle of a turn. {kept}, and nothing was run.")
     if recovery.never_started:
         said.append(f"{_counted(len(recovery.never_started), 'tool call')} never started.")
     if recovery.unknown:

@@ -59,6 +59,8 @@ _MAX_IMAGE = 5 * 1024 * 1024
 _MAX_ARGUMENTS = 512 * 1024
 """Of a call's arguments, characters that are shown; they share a line with the call's content."""
 
+_MAX_RAW_OUTPUT = 2000
+
 _PLAIN_WORDS = {
     "TOOL_NOT_STARTED": "Never started: the program stopped before this call was begun.",
     "TOOL_OUTCOME_UNKNOWN": "Outcome unknown: the program stopped after this call was begun; it may have run.",
@@ -228,6 +230,7 @@ def _card(request: ToolRequest, result: ToolResult | None, *, begun: bool = Fals
         status=_status(result) if result is not None else "in_progress" if begun else "pending",
         locations=[outbound.location(place.path, place.line) for place in request.locations],
         raw_input=raw_input(request.arguments),
+        raw_output=_raw_output(result) if result is not None else None,
         content=_content(result) if result is not None else (),
     )
 
@@ -243,7 +246,16 @@ def raw_input(arguments: str) -> object:
 
 
 def _settled(result: ToolResult) -> Json:
-    return outbound.tool_call_update(result.call_id, status=_status(result), content=_content(result))
+    return outbound.tool_call_update(
+        result.call_id, status=_status(result), content=_content(result), raw_output=_raw_output(result)
+    )
+
+
+def _raw_output(result: ToolResult) -> Json:
+    """Return the beginning of what the model is told, for clients that keep nothing else of a call."""
+    plain = _PLAIN_WORDS.get(result.code or "")
+    text = plain or "\n".join(block.text for block in result.content if isinstance(block, Text))
+    return {"output": text[:_MAX_RAW_OUTPUT]}
 
 
 def _status(result: ToolResult) -> outbound.ToolStatus:

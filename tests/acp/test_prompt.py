@@ -115,6 +115,17 @@ def test_a_block_that_is_none_is_refused(agent: Client, session: str, block: obj
     assert agent.refused("session/prompt", {"sessionId": session, "prompt": [block]}).code == -32602
 
 
+def test_the_end_of_a_call_carries_its_output_for_those_who_keep_only_that(agent: Client, session: str) -> None:
+    agent.permit = choosing("allow_once")
+    agent.prompted(session, "where are you")
+    ended = agent.update("tool_call_update", session=session, status="completed")
+    cwd = next(m["params"]["cwd"] for m in agent.sent[::-1] if m.get("method") == "session/new")
+    assert cwd in ended["rawOutput"]["output"]
+    mark = agent.mark
+    agent.call("session/load", {"sessionId": session, "cwd": cwd, "mcpServers": []})
+    assert agent.update("tool_call", session=session, since=mark)["rawOutput"] == ended["rawOutput"]
+
+
 def test_a_refused_prompt_leaves_no_image_behind(agent: Client, session: str) -> None:
     picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
     sound = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
@@ -233,9 +244,12 @@ def test_paths_are_absolute_and_a_new_file_has_no_old_text(agent: Client, sessio
 def test_a_models_failure_is_an_error_and_the_session_goes_on(agent: Client, session: str) -> None:
     """§9.65 Q, case 83: model error → JSON-RPC error that says so, stored; session usable after."""
     failure = agent.refused("session/prompt", prompt_params(session, "fail for good"))
-    assert (failure.code, failure.data["details"]) == (-32603, "the provider said no")
+    assert (failure.code, failure.data["details"]) == (-32603, "the turn failed: the provider said no")
     end = log.wait_for_event(agent.home, session, "turn/end")
-    assert (end["data"]["reason"], end["data"]["failure"]["message"]) == ("error", "the provider said no")
+    assert (end["data"]["reason"], end["data"]["failure"]["message"]) == (
+        "error",
+        "the turn failed: the provider said no",
+    )
     assert agent.prompted(session, "say hello") == "end_turn"
 
 
