@@ -196,7 +196,8 @@ class Bridge:
 
     async def _resume(self, params: ResumeSession) -> Json:
         place = place_of(params.cwd, params.additional_directories)
-        entry, recovery = await self._opened.take(params.session_id, place, params.mcp_servers)
+        named = params.mcp_servers if "mcp_servers" in params.model_fields_set else None
+        entry, recovery = await self._opened.take(params.session_id, place, named)
         self._opened.tell_recovery_later(entry, recovery)
         return session_state(entry.agent, self._assembly.routes)
 

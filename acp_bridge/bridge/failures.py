@@ -27,8 +27,8 @@ def session_not_found(session_id: str) -> RpcError:
 
 
 def folders_in_use(session_id: str) -> RpcError:
-    """Return the error for other folders in the middle of a turn."""
-    said = "the session's folders cannot change during a turn"
+    """Return the error for other folders or servers in the middle of a turn."""
+    said = "the session's folders and MCP servers cannot change during a turn"
     details = f"{said}: cancel the turn or wait for its end, then load the session again"
     return RpcError(INVALID_REQUEST, said, {"sessionId": session_id, "details": details})
 

@@ -52,6 +52,7 @@ class Opened:
     commands: Commands
     servers: McpServers | None
     place: Place
+    named: list[McpServer]
     jobs: set[Job] = field(default_factory=set[Job])
     """What was asked of the agent and is not answered yet."""
 
@@ -111,21 +112,22 @@ class OpenSessions:
         self._tasks.start_soon(self._greet, entry, servers)  # runs once the answer that names the session is sent
         return entry
 
-    async def take(self, session_id: str, place: Place, servers: list[McpServer]) -> tuple[Opened, Recovery]:
+    async def take(self, session_id: str, place: Place, named: list[McpServer] | None) -> tuple[Opened, Recovery]:
         """Return the session, from here if it is open, else from the store, repaired and behind its open barrier.
 
-        What a client names now are the session's folders (protocol: lists are not merged), so one that is open with
-        others is closed and taken anew; so is one whose log is somebody else's now.
+        What a client names now are the session's folders and servers (protocol: lists are not merged), so one that is
+        open with others is closed and taken anew; so is one whose log is somebody else's now. Without a list of
+        servers, those of an open session stay.
 
         Raises:
             StoreError: as the store says.
-            RpcError: it is open with other folders, and a turn is under way in it.
+            RpcError: it is open with other folders or servers, and a turn is under way in it.
         """
         async with self._alone(session_id):
             if (entry := self.find(session_id)) is not None:
                 if isinstance(entry.agent.journal.failure, StoreReplaced):
                     await self._dropped(entry)
-                elif entry.place == place:
+                elif entry.place == place and named in (None, entry.named):
                     return entry, Recovery()
                 elif entry.agent.busy:
                     raise folders_in_use(session_id)
@@ -133,6 +135,7 @@ class OpenSessions:
                     await self._closed(entry)
             await self._let_go(session_id)
             journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
+            servers = named or []
             entry = await self._started(journal, place, servers, taken=True)
             try:
                 await self._assembly.policy.open(journal)
@@ -165,7 +168,7 @@ class OpenSessions:
         conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
         conversation.on_dismissed = partial(agent.cancel, "client")
-        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands, mcp, place)
+        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands, mcp, place, servers)
         self._agents.start(agent)
         return entry
 

@@ -345,3 +345,20 @@ def test_a_verbatim_prefix_is_taken_from_a_folder_once(agent: Client, tmp_path: 
     session = agent.new_session(f"\\\\?\\{tmp_path}")
     [entry] = agent.call("session/list", {"cwd": str(tmp_path)})["sessions"]
     assert (entry["sessionId"], entry["cwd"]) == (session, str(tmp_path))
+
+
+def test_an_open_session_is_loaded_with_other_servers_only_between_turns(agent: Client, tmp_path: Path) -> None:
+    """What a client names on load is what holds; a resume without a list of servers names none."""
+    session = agent.new_session(tmp_path)
+    server = {"type": "http", "name": "far", "url": "http://localhost:1", "headers": []}
+    params = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": [server]}
+    prompt = agent.prompt(session, "never end")
+    agent.update("agent_message_chunk", session=session)
+    assert agent.refused("session/load", params).code == -32600
+    agent.call("session/load", params | {"mcpServers": []})
+    agent.call("session/resume", {"sessionId": session, "cwd": str(tmp_path)})
+    agent.cancel(session)
+    agent.result(prompt)
+    mark = agent.mark
+    agent.call("session/load", params)
+    agent.wait_for(lambda message: "not called: far" in str(message.get("params", "")), since=mark)
