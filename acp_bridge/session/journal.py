@@ -19,6 +19,7 @@ import orjson
 from anyio.lowlevel import checkpoint
 
 from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned
+from acp_bridge.text import mended_text
 
 from .codec import encode_event
 from .events import AssistantDelta, AssistantMessage, DeltaKind, Event, Record
@@ -166,7 +167,7 @@ class Journal:
         """Make one event of the streamed pieces that wait."""
         if self._joining is None:
             return
-        (turn, step, message_id, kind), text = self._joining, "".join(self._pieces)
+        (turn, step, message_id, kind), text = self._joining, mended_text("".join(self._pieces))
         self._discard()
         event = AssistantDelta(turn=turn, step=step, message_id=message_id, kind=kind, text=text)
         self._keep(self.log.append(event))

@@ -306,3 +306,11 @@ async def test_a_close_that_leaves_content_unsaved_says_so() -> None:
             await journal.close()
         await journal.close()
     assert (await store.hold("s1")).loaded.records == ()
+
+
+async def test_streamed_text_that_no_log_can_hold_is_mended() -> None:
+    journal = await journal_on(CountingStore())
+    journal.stream(1, 1, "m", "text", "half a pair \ud83d")
+    with anyio.fail_after(5):
+        await journal.close()
+    assert getattr(journal.log.records[-1].event, "text", "") == "half a pair \ufffd"
