@@ -79,7 +79,7 @@ async def test_a_salvage_that_fails_anywhere_can_be_tried_again(tmp_path: Path, 
     assert list((await loaded(tmp_path)).records) == [*records(TURN), *MORE]
 
 
-async def test_a_salvage_of_records_that_the_file_had_before_is_an_error_and_loses_none_silently(tmp_path: Path) -> None:
+async def test_a_salvage_of_records_that_the_file_had_before_is_an_error_and_loses_none(tmp_path: Path) -> None:
     await made(tmp_path)
     disk = Counting()
     session = await store_in(tmp_path, disk).hold("s1")

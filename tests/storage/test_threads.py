@@ -113,7 +113,8 @@ async def _given_up(disk: StuckDisk, session: HeldSession) -> None:
                     await session.close()
 
 
-async def test_a_cancelled_append_waits_for_its_write(tmp_path: Path) -> None:
+async def test_a_cancelled_append_waits_for_its_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "LINGER_S", 5)  # a busy machine may take a while for it
     disk = StuckDisk()
     session = await store_in(tmp_path, disk).create(header(), records(TURN))
     written: list[int] = []
