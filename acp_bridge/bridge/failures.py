@@ -33,6 +33,11 @@ def folders_in_use(session_id: str) -> RpcError:
     return RpcError(INVALID_REQUEST, said, {"sessionId": session_id, "details": details})
 
 
+def ending() -> RpcError:
+    """Return the error for what comes, or would be had, too late."""
+    return RpcError(INVALID_REQUEST, "the agent is ending")
+
+
 def no_model(problem: str) -> RpcError:
     """Return the error for a route that cannot be used."""
     return RpcError(AUTH_REQUIRED, f"{_SIGN_IN}: no model can be used", {"details": problem})

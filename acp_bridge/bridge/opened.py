@@ -5,8 +5,8 @@ Owns their life here: started, greeted, put away, and brought to quiet together.
 
 import logging
 from collections import ChainMap
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -28,7 +28,7 @@ from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
 from .conversation import Conversation
-from .failures import folders_in_use, session_not_found
+from .failures import ending, folders_in_use, session_not_found
 from .recovery import recovery_text, was_barred
 from .slash import COMMANDS
 
@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 MCP_BUDGET_S = 10.0
 """How long a session's first turn waits for its MCP servers; `session/new` waits for none."""
 
+_STORE_SHARE = 0.3
+"""Of the time that is left at the end, what a session that is being made or taken may need still."""
 _QUIET_S = 3.0
 """How long closing waits for the turn's end to be on disk; on a dead one it would wait for ever."""
 _GIVEN_UP_S = 2.0
@@ -77,6 +79,8 @@ class OpenSessions:
         self._closing: set[str] = set()
         self._stuck: dict[str, HeldSession] = {}  # closed in the middle of a write: let go once that has ended
         self._turnstiles: dict[str, anyio.Lock] = {}
+        self._waiting: set[anyio.CancelScope] = set()  # for the store to give a session
+        self._ending = False
         self._agents = Agents(tasks)
         self._notices = count(1)
 
@@ -107,7 +111,8 @@ class OpenSessions:
         Raises:
             StoreError: it could not be made.
         """
-        journal = await self._sessions.new(place, barriers=self._assembly.policy.barriers, config={})
+        with self._unless_ending():
+            journal = await self._sessions.new(place, barriers=self._assembly.policy.barriers, config={})
         entry = await self._started(journal, place, servers, taken=False)
         self._tasks.start_soon(self._greet, entry, servers)  # runs once the answer that names the session is sent
         return entry
@@ -134,7 +139,9 @@ class OpenSessions:
                 else:
                     await self._closed(entry)
             await self._let_go(session_id)
-            journal, recovery = await self._sessions.take(session_id, place, barriers=self._assembly.policy.barriers)
+            barriers = self._assembly.policy.barriers
+            with self._unless_ending():
+                journal, recovery = await self._sessions.take(session_id, place, barriers=barriers)
             servers = named or []
             entry = await self._started(journal, place, servers, taken=True)
             try:
@@ -156,6 +163,25 @@ class OpenSessions:
         finally:
             if not turnstile.locked():
                 self._turnstiles.pop(session_id, None)
+
+    @contextmanager
+    def _unless_ending(self) -> Generator[None]:
+        """Wait for the store no longer than the program lasts; what it gives too late, it takes back.
+
+        Raises:
+            RpcError: the program is ending.
+        """
+        scope = anyio.CancelScope()
+        self._waiting.add(scope)
+        if self._ending:
+            scope.cancel()
+        try:
+            with scope:
+                yield
+                return
+        finally:
+            self._waiting.discard(scope)
+        raise ending()
 
     async def _started(self, journal: Journal, place: Place, servers: list[McpServer], *, taken: bool) -> Opened:
         files = ClientFiles(self._peer, self._client, journal.session_id, self._assembly.files)
@@ -298,6 +324,11 @@ class OpenSessions:
         self._agents.stop("shutdown")  # all of them, before any is waited for
         with deadline.shield(share) as shield:
             await self._agents.quiet()
+            with anyio.move_on_after(deadline.left() * _STORE_SHARE):
+                await self._peer.idle()
+            self._ending = True
+            for scope in self._waiting:
+                scope.cancel()
             await self._peer.idle()
             await self._agents.quiet()  # those whose request was under way
         if shield.cancelled_caught:

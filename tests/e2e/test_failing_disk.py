@@ -84,3 +84,24 @@ def test_a_status_that_was_withheld_is_sent_when_the_close_has_saved_it(
         agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path / "other"), "mcpServers": []})
     updates = agent.updates(session, since=mark)
     assert [update["status"] for update in updates if update["sessionUpdate"] == "tool_call_update"] == ["completed"]
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/new"])
+def test_the_end_of_the_input_does_not_wait_for_a_session_that_cannot_be_had_now(
+    agent: Client, start: Callable[..., Client], tmp_path: Path, method: str
+) -> None:
+    session = agent.new_session(tmp_path)
+    second = start(tmp_path / "s.json", command=AGENT)
+    second.initialize()
+    second.call("session/list", {})
+    if method == "session/new":
+        (agent.home / "hang").touch()
+    params = {"cwd": str(tmp_path), "mcpServers": []}
+    request = second.request(method, params | ({"sessionId": session} if method == "session/load" else {}))
+    time.sleep(0.1)
+    second.close_stdin()
+    with pytest.raises(RpcFailure, match="-32600: the agent is ending"):
+        second.result(request)
+    assert second.wait() == 0
+    (agent.home / "hang").unlink(missing_ok=True)
+    assert agent.prompted(session, "the lock is where it was") == "end_turn"
