@@ -11,7 +11,9 @@ permissions, close. The ordered effect is the server's: leaving stops the agents
         print(turn.outcome)
 """
 
+import contextlib
 import math
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,11 +25,11 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
 from acp_bridge.config import Config
-from acp_bridge.content import PromptBlock, Text
+from acp_bridge.content import Failure, PromptBlock, Text
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves
 from acp_bridge.errors import BarrierFailed, ConfigError
 from acp_bridge.runtime import ASSEMBLY, SESSIONS, Replacements, parts
-from acp_bridge.session import DeltaKind, Journal, Place, Record, Recovery, Sessions
+from acp_bridge.session import DeltaKind, InputDropped, InputQueued, Journal, Place, Record, Recovery, Sessions
 from acp_bridge.text import mended_text
 from acp_bridge.tools import Choice, Question, UserAnswer
 
@@ -57,28 +59,59 @@ async def allow_nothing(question: Question) -> Choice:
     return Choice("reject_once")
 
 
+@dataclass(slots=True, eq=False)
+class _Listening:
+    """The two ends of what one turn is told; `input_id` is known once its prompt is logged."""
+
+    send: MemoryObjectSendStream[Happened]
+    receive: MemoryObjectReceiveStream[Happened]
+    input_id: str = ""
+
+
 class _Front:
-    """The frontend of one session: passes on what happens to the turn that is being read."""
+    """The frontend of one session: passes on what happens, to the turn that it happens to.
+
+    Turns run in the order in which they were sent, so what no prompt of its own names belongs to the first of them.
+    """
 
     def __init__(self, permit: PermitFunction) -> None:
         self._permit = permit
-        self._send: MemoryObjectSendStream[Happened] | None = None
+        self._turns: deque[_Listening] = deque()
+        self.closed = False
 
-    def listen(self) -> MemoryObjectReceiveStream[Happened]:
-        send, receive = anyio.create_memory_object_stream[Happened](math.inf)
-        self._send = send
-        return receive
+    def listen(self) -> _Listening:
+        """Return the ends for a turn that is about to be sent."""
+        listening = _Listening(*anyio.create_memory_object_stream[Happened](math.inf))
+        self._turns.append(listening)
+        return listening
 
-    def hang_up(self) -> None:
-        if self._send is not None:
-            self._send.close()
-            self._send = None
+    def hang_up(self, listening: _Listening) -> None:
+        """Let a turn's reader come to its end: nothing more will happen to it."""
+        listening.send.close()
+        if listening in self._turns:
+            self._turns.remove(listening)
+
+    def close(self) -> bool:
+        """Hang up on all; whether this was the first time."""
+        for listening in tuple(self._turns):
+            self.hang_up(listening)
+        first, self.closed = not self.closed, True
+        return first
 
     def recorded(self, record: Record) -> None:
-        self._pass_on(record)
+        match record.event:
+            case InputQueued(id=input_id) if self._turns:
+                self._turns[-1].input_id = input_id
+                self._pass_on(record, self._turns[-1])
+            case InputDropped(id=input_id):
+                for listening in self._turns:
+                    if listening.input_id == input_id:
+                        self._pass_on(record, listening)
+            case _:
+                self._pass_on(record, self._running)
 
     def streamed(self, message_id: str, kind: DeltaKind, text: str) -> None:
-        self._pass_on(Streamed(message_id, kind, text))
+        self._pass_on(Streamed(message_id, kind, text), self._running)
 
     def durable(self, seq: int) -> None:
         del seq
@@ -86,17 +119,18 @@ class _Front:
     def progress(self, call_id: str, output: str) -> None:
         del call_id, output
 
-    def _pass_on(self, happened: Happened) -> None:
-        if self._send is None:
-            return
-        try:
-            self._send.send_nowait(happened)
-        except anyio.BrokenResourceError:  # nobody reads this turn any more
-            self._send = None
+    @property
+    def _running(self) -> _Listening | None:
+        return self._turns[0] if self._turns else None
+
+    def _pass_on(self, happened: Happened, to: _Listening | None) -> None:
+        if to is not None:
+            with contextlib.suppress(anyio.BrokenResourceError):  # nobody reads this turn any more
+                to.send.send_nowait(happened)
 
     @property
     def congested(self) -> bool:
-        return self._send is not None and self._send.statistics().current_buffer_used > _MAX_WAITING
+        return self._running is not None and self._running.send.statistics().current_buffer_used > _MAX_WAITING
 
     async def ready(self) -> None:
         while self.congested:  # noqa: ASYNC110  the stream tells nobody when its buffer shrinks
@@ -125,13 +159,19 @@ class Turn:
         self._front = front
         self._start = start
         self._job: Job | None = None
-        self._receive: MemoryObjectReceiveStream[Happened] | None = None
+        self._listening: _Listening | None = None
 
     async def __aenter__(self) -> Self:
         """Send the prompt."""
-        self._receive = self._front.listen()
-        self._job = self._start()
-        self._job.then = self._front.hang_up
+        listening = self._listening = self._front.listen()
+        try:
+            job = self._job = self._start()
+        except BaseException:
+            self._front.hang_up(listening)
+            raise
+        job.then = lambda: self._front.hang_up(listening)
+        if job.outcome is not None:  # the session takes no more
+            job.then()
         return self
 
     async def __aexit__(
@@ -141,10 +181,9 @@ class Turn:
         if self._job is not None and self.outcome is None:
             self._agent.cancel_job(self._job, "client")
             with last_words(CLOSE_S):
-                self.outcome = await self._agent.settled(self._job)
-        self._front.hang_up()
-        if self._receive is not None:
-            self._receive.close()
+                self.outcome = await self._settled(self._job)
+        if self._listening is not None:
+            self._listening.receive.close()
 
     def __aiter__(self) -> Self:
         """Iterate over pieces and records, in order."""
@@ -152,13 +191,20 @@ class Turn:
 
     async def __anext__(self) -> Happened:
         """Return what happens next; the iteration ends once the turn has ended and is on disk."""
-        if self._job is None or self._receive is None:
+        if self._job is None or self._listening is None:
             raise RuntimeError("iterate inside `async with session.prompt(…) as turn`")
         try:
-            return await self._receive.receive()
+            return await self._listening.receive.receive()
         except anyio.EndOfStream:
-            self.outcome = await self._agent.settled(self._job)
+            self.outcome = await self._settled(self._job)
             raise StopAsyncIteration from None
+
+    async def _settled(self, job: Job) -> Outcome:
+        """Wait for the outcome; after the end of the session there will be none."""
+        if self._front.closed and job.outcome is None:
+            message = "the session was ended before this turn could be closed"
+            return Outcome(reason="error", failure=Failure(kind="not_saved", message=message))
+        return await self._agent.settled(job)
 
 
 class Session:
@@ -209,17 +255,18 @@ class Session:
         await self._agent.configure(key, value)
 
     async def close(self) -> None:
-        """Stop what runs, save the rest and let the session go."""
+        """Stop what runs, save the rest and let the session go. Closing twice does nothing."""
         await self._close()
 
 
 class Runtime:
     """What `open_runtime` gives."""
 
-    def __init__(self, sessions: Sessions, assembly: Assembly, agents: Agents) -> None:
+    def __init__(self, sessions: Sessions, assembly: Assembly, agents: Agents, fronts: set[_Front]) -> None:
         self.sessions = sessions
         self.assembly = assembly
         self._agents = agents
+        self._fronts = fronts
 
     @property
     def busy(self) -> bool:
@@ -268,6 +315,7 @@ class Runtime:
     ) -> Session:
         made = await self.assembly.parts(journal.session_id, place, taken=taken)
         front = _Front(permit)
+        self._fronts.add(front)
         undo = journal.observe(front)
         agent = Agent(journal, made, front)
         self._agents.start(agent)
@@ -276,8 +324,10 @@ class Runtime:
             agent.stop("client")
             await agent.quiet()
             await made.commands.aclose()
-            undo()
-            await self.sessions.close(journal.session_id)
+            if front.close():
+                self._fronts.discard(front)
+                undo()
+                await self.sessions.close(journal.session_id)
 
         return Session(agent, front, recovery, close)
 
@@ -320,8 +370,9 @@ async def open_runtime(
             @asynccontextmanager
             async def fronted(given: Given) -> AsyncGenerator[Runtime]:
                 agents = Agents(tasks)
+                fronts: set[_Front] = set()
                 try:
-                    yield Runtime(given[SESSIONS], given[ASSEMBLY], agents)
+                    yield Runtime(given[SESSIONS], given[ASSEMBLY], agents, fronts)
                 finally:
                     agents.stop("shutdown")
                     try:
@@ -329,6 +380,8 @@ async def open_runtime(
                             await agents.quiet()
                     finally:
                         agents.abandon()
+                        for each in fronts:
+                            each.close()  # whoever reads a turn that is still open is told that nothing more comes
 
             async with composed((*parts(config, Replacements(**replacements), by), Part(front, fronted))) as given:
                 try:

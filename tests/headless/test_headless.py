@@ -1,17 +1,20 @@
 """The runtime in process, driven as a program drives it."""
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
+from acp_bridge.agent import Outcome
 from acp_bridge.config import Config, load
 from acp_bridge.content import Text
+from acp_bridge.effects import Deadline
 from acp_bridge.errors import ConfigError, SessionNotFound
-from acp_bridge.headless import Streamed, allow_nothing, open_runtime
+from acp_bridge.headless import Session, Streamed, allow_nothing, open_runtime
 from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
-from acp_bridge.session import ModelRequest, Record, ToolResult, TurnEnded
+from acp_bridge.session import FromUser, ModelRequest, Record, ToolResult, TurnEnded
 from acp_bridge.tools import Choice, Question
 
 
@@ -116,6 +119,108 @@ async def test_leaving_the_runtime_in_a_turn_ends_it_as_the_program_did(tmp_path
         last = session.records[-1]
         assert isinstance(last.event, TurnEnded)
         assert (last.event.reason, last.event.by, last.synthetic) == ("cancelled", "shutdown", False)
+
+
+class Told(Model):
+    """Says the prompt back, once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may = anyio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        await self.may.wait()
+        [*_, message] = request.messages
+        assert isinstance(message, FromUser)
+        yield TextDelta("".join(block.text for block in message.content if isinstance(block, Text)))
+        yield Finished("end")
+
+
+async def test_each_of_two_prompts_at_once_is_told_what_happens_to_its_own_turn(tmp_path: Path) -> None:
+    model = Told()
+    told: dict[str, list[str]] = {"one": [], "two": [], "taken back": []}
+    outcomes: dict[str, str] = {}
+
+    with anyio.fail_after(20):
+        async with open_runtime(config(tmp_path / "home"), open_model=lambda _route: model) as runtime:
+            session = await runtime.new_session(str(tmp_path))
+
+            async def read(prompt: str, sent: anyio.Event, *, give_up: bool = False) -> None:
+                async with session.prompt(prompt) as turn:
+                    sent.set()
+                    async for item in turn:
+                        told[prompt].append(item.text if isinstance(item, Streamed) else item.event.type)
+                        if give_up:
+                            break
+                assert turn.outcome is not None
+                outcomes[prompt] = turn.outcome.reason
+
+            async with anyio.create_task_group() as tasks:
+                for prompt in told:
+                    sent = anyio.Event()
+                    tasks.start_soon(partial(read, prompt, sent, give_up=prompt == "taken back"))
+                    await sent.wait()
+                await anyio.wait_all_tasks_blocked()
+                model.may.set()
+    assert outcomes == {"one": "completed", "two": "completed", "taken back": "cancelled"}
+    turn = ["turn/start", "user/message", "step/start", "assistant/message", "step/end", "turn/end"]
+    for prompt in ("one", "two"):
+        assert told[prompt][0] == "input/queued"
+        assert told[prompt].count(prompt) == 1
+        assert [event for event in told[prompt] if event in turn] == turn
+    assert told["taken back"] == ["input/queued"]
+
+
+async def test_a_prompt_that_comes_too_late_has_its_outcome_at_once(tmp_path: Path) -> None:
+    with anyio.fail_after(20):
+        async with open_runtime(config(tmp_path / "home"), open_model=lambda _route: Model(endless=True)) as runtime:
+            closed = await runtime.new_session(str(tmp_path))
+            left = await runtime.new_session(str(tmp_path))
+            await closed.close()
+            await closed.close()
+            again = await runtime.resume_session(closed.id)
+            await closed.close()  # the session is another's by now
+            async with again.prompt("hi") as turn:
+                assert [await anext(turn)]
+    for session in (closed, left):
+        with anyio.fail_after(1):
+            async with session.prompt("too late") as turn:
+                assert [item async for item in turn if isinstance(item, Streamed)] == []
+            assert turn.outcome is not None
+            assert (turn.outcome.reason, turn.outcome.failure and turn.outcome.failure.kind) == ("error", "not_saved")
+
+
+async def test_a_turn_that_is_not_closed_in_time_ends_for_its_reader_too(tmp_path: Path) -> None:
+    class Stuck(Model):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+            yield TextDelta("Hello. ")
+            with anyio.CancelScope(shield=True):
+                await over.wait()
+
+    over = anyio.Event()
+    outcomes: list[Outcome | None] = []
+
+    async def read(session: Session, begun: anyio.Event) -> None:
+        async with session.prompt("hi") as turn:
+            async for item in turn:
+                if isinstance(item, Streamed):
+                    begun.set()
+        outcomes.append(turn.outcome)
+        over.set()
+
+    soon = Deadline.after(0.5)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            with pytest.RaisesGroup(TimeoutError, flatten_subgroups=True):
+                async with open_runtime(
+                    config(tmp_path / "home"), open_model=lambda _route: Stuck(), deadline=lambda: soon
+                ) as runtime:
+                    begun = anyio.Event()
+                    tasks.start_soon(read, await runtime.new_session(str(tmp_path)), begun)
+                    await begun.wait()
+    [outcome] = outcomes
+    assert outcome is not None
+    assert (outcome.reason, outcome.failure and outcome.failure.kind) == ("error", "not_saved")
 
 
 async def test_the_callers_own_error_comes_out_as_it_was_raised(tmp_path: Path) -> None:
