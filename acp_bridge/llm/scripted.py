@@ -60,6 +60,8 @@ from .model import Delta, Failed, Finished, TextDelta, ToolDelta
 from .script import Answer, Fail, Hang, Pause, Say, Script, WaitFor, parsed_script
 
 _POLL_S = 0.01
+_AT_LIMIT = "stopped at the limit of model requests"
+"""What the closing note says of a turn that ended behind its results without another request."""
 
 
 class ScriptedModel:
@@ -215,7 +217,7 @@ def _place(answers: Sequence[Answer], places: Sequence[tuple[Answer, ...]], mess
                 for k, block in enumerate(content):
                     if not isinstance(block, Text) or not block.text.startswith("<turn-note>"):
                         continue
-                    unanswered = k > 0 or _all_tools_ended_well(before)
+                    unanswered = k > 0 or (_all_tools_ended_well(before) and _AT_LIMIT not in block.text)
                     fails_over = place < len(places) and places[place][-1].failed is None
                     retried = "ended with an error" in block.text and fails_over and len(places[place]) > 1
                     place += unanswered and not retried

@@ -12,6 +12,7 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.llm.model import Delta, Failed, Finished, TextDelta, ThoughtDelta, ToolDelta
 from acp_bridge.llm.scripted import ScriptedModel
 from acp_bridge.session import (
+    AssistantMessage,
     FromAssistant,
     FromTools,
     FromUser,
@@ -19,6 +20,7 @@ from acp_bridge.session import (
     ModelRequest,
     Record,
     ToolAnswer,
+    ToolResult,
     Transcript,
     TurnEnded,
     TurnStarted,
@@ -233,3 +235,19 @@ async def test_the_closing_notes_of_a_real_transcript_are_the_ones_the_rule_know
             log.add(Record(seq=seq, time=0, event=event))
         model = scripted(tmp_path, [{"text": "one"}, {"text": "two"}])
         assert await text(model, *log.messages) == "two", place
+
+
+async def test_a_turn_that_ended_at_its_limit_of_requests_uses_up_no_answer_of_the_next(tmp_path: Path) -> None:
+    log = Transcript()
+    call = ToolRequest(call_id="c", name="x", arguments="{}", title="x")
+    events = (
+        TurnStarted(turn=1),
+        UserMessage(id="u1", content=(Text(text="hi"),), source="client"),
+        AssistantMessage(turn=1, step=1, id="m1", content=(call,)),
+        ToolResult(turn=1, step=1, call_id="c", content=(Text(text="ok"),)),
+        TurnEnded(turn=1, reason="max_requests"),
+        UserMessage(id="u2", content=(Text(text="again"),), source="client"),
+    )
+    for seq, event in enumerate(events):
+        log.add(Record(seq=seq, time=0, event=event))
+    assert await text(scripted(tmp_path, [{"text": "one"}, {"text": "two"}, {"text": "three"}]), *log.messages) == "two"
