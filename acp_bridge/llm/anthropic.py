@@ -153,9 +153,10 @@ class _Dress:
                     dressed.append({"type": "tool_use", "id": call_id, "name": block.name, "input": arguments})
                 case _:
                     assert_never(block)
-        if all(part["type"] in ("thinking", "redacted_thinking") for part in dressed):
+        said = [part for part in dressed if _says_something(part)]
+        if all(part["type"] in ("thinking", "redacted_thinking") for part in said):
             return []  # thoughts that led to nothing
-        return dressed
+        return said
 
     def _result(self, answer: ToolAnswer) -> JsonObject:
         content = [part for part in map(self._part, answer.content) if _says_something(part)]

@@ -211,8 +211,9 @@ def test_empty_texts_are_never_sent() -> None:
     assert messages[2]["content"][0]["content"] == [{"type": "text", "text": "(nothing)"}]
 
 
-def test_an_assistant_message_of_thoughts_alone_is_left_out_and_its_neighbours_merged() -> None:
-    messages = body(user("a"), FromAssistant((Thought(text="hm", signature="s"),)), user("b"))["messages"]
+@pytest.mark.parametrize("more", [(), (Text(text="\n\n"),)])
+def test_an_assistant_message_of_thoughts_alone_is_left_out_and_its_neighbours_merged(more: tuple[Text, ...]) -> None:
+    messages = body(user("a"), FromAssistant((Thought(text="hm", signature="s"), *more)), user("b"))["messages"]
     assert [[part["text"] for part in m["content"]] for m in messages] == [["a", "b"]]
 
 
