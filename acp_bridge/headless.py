@@ -273,6 +273,10 @@ class Runtime:
         """Whether a turn is under way."""
         return self._agents.busy
 
+    def stop(self) -> None:
+        """Stop every turn because the program ends, which is not the user's cancel; those that come later too."""
+        self._agents.stop("shutdown")
+
     async def new_session(
         self, cwd: str, *, roots: tuple[str, ...] = (), permit: PermitFunction = allow_nothing
     ) -> Session:

@@ -15,6 +15,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -35,6 +37,7 @@ from acp_bridge.tools import Choice, Question
 from .logs import log_to_stderr
 
 EXIT_USAGE: Final = 2
+EXIT_BROKEN_PIPE: Final = 141
 EXIT_CODES: Final = {
     "completed": 0,
     "error": 1,
@@ -96,7 +99,8 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
         try:
             async with open_runtime(config, deadline=ending.deadline) as runtime:
                 runtimes.append(runtime)
-                outcome = await _unless_ended(ending, lambda: _turn(runtime, arguments, prompt, printer))
+                work = partial(_turn, runtime, arguments, prompt, printer, ending)
+                outcome = await _unless_ended(ending, work, runtime.stop)
                 if ending.code is None:
                     ending.begin(0, "the turn has ended")
         except* (BridgeError, TimeoutError, OSError) as group:
@@ -106,17 +110,23 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
         tasks.cancel_scope.cancel()
     ending.reached()
     code = ending.code or code or (EXIT_CODES[outcome.reason] if outcome is not None else 1)
-    printer.end(outcome or Outcome(reason="cancelled"), code)
+    try:
+        printer.end(outcome or Outcome(reason="cancelled"), code)
+    except BrokenPipeError:
+        code = EXIT_BROKEN_PIPE
+    if code == EXIT_BROKEN_PIPE:
+        sys.stderr.write("acp-bridge run: nobody reads the output any more, so the turn was ended\n")
     return code
 
 
-async def _unless_ended(ending: Ending, work: Callable[[], Any]) -> Outcome | None:
-    """Return the work's outcome; None if a signal came first, which leaves the turn to the ordered end."""
+async def _unless_ended(ending: Ending, work: Callable[[], Any], stop: Callable[[], None]) -> Outcome | None:
+    """Return the work's outcome; None if a signal came first, which leaves the turn to `stop` and the ordered end."""
     outcomes: list[Outcome] = []
     async with anyio.create_task_group() as tasks:
 
         async def watch() -> None:
             await ending.wait()
+            stop()
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(watch)
@@ -125,9 +135,12 @@ async def _unless_ended(ending: Ending, work: Callable[[], Any]) -> Outcome | No
     return outcomes[0] if outcomes else None
 
 
-async def _turn(runtime: Runtime, arguments: argparse.Namespace, prompt: str, printer: "_Printer") -> Outcome | None:
+async def _turn(
+    runtime: Runtime, arguments: argparse.Namespace, prompt: str, printer: "_Printer", ending: Ending
+) -> Outcome | None:
     async def deny(question: Question) -> Choice:
-        printer.denied(question)
+        with suppress(BrokenPipeError):  # what happens next is written too, and finds out
+            printer.denied(question)
         return Choice("reject_once")
 
     if arguments.resume:
@@ -141,7 +154,12 @@ async def _turn(runtime: Runtime, arguments: argparse.Namespace, prompt: str, pr
         await session.configure("model", arguments.model)
     async with session.prompt(prompt) as turn:
         async for happened in turn:
-            printer.happened(happened)
+            try:
+                printer.happened(happened)
+            except BrokenPipeError:
+                ending.begin(EXIT_BROKEN_PIPE, "nobody reads the output")
+                runtime.stop()
+                break
     return turn.outcome
 
 
