@@ -298,12 +298,12 @@ class OpenSessions:
 
     async def _give_up(self, entry: Opened) -> None:
         """End an agent that does not come to quiet, and answer for it."""
-        entry.agent.abandon()
-        with anyio.move_on_after(_GIVEN_UP_S):
-            await entry.agent.quiet()
         failure = Failure(kind="not_saved", message="the session was closed before the turn's end was on disk")
         for job in entry.jobs:
             job.finish(Outcome(reason="error", failure=failure))
+        entry.agent.abandon()
+        with anyio.move_on_after(_GIVEN_UP_S):
+            await entry.agent.quiet()
 
     async def _let_go(self, session_id: str) -> None:
         """Let go of a session that was closed in the middle of a write.

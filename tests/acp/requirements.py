@@ -214,6 +214,7 @@ COVERED: dict[int, tuple[str, ...]] = {
     83: (
         "acp/test_client_calls.py::test_a_question_shows_what_will_be_done",
         "acp/test_client_calls.py::test_what_is_no_clear_yes_is_a_no_and_the_turn_goes_on",
+        "acp/test_client_calls.py::test_a_choice_that_is_dismissed_cancels_the_turn",
         "acp/test_client_calls.py::test_a_dismissed_question_ends_the_turn_as_cancelled",
         "acp/test_client_calls.py::test_a_lasting_yes_holds_for_this_command_in_this_session_also_after_a_restart",
         "acp/test_client_calls.py::test_a_yes_for_once_is_for_once",
