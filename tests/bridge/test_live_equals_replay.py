@@ -157,22 +157,27 @@ def test_a_load_shows_what_was_seen_live(
 
 
 def compared(live: Seen, replayed: Seen, *, killed: bool) -> None:
-    assert replayed.title == live.title
-    assert replayed.cards.keys() == live.cards.keys()
+    """A crash may lose what nobody was told as final: the end of an answer, and cards of calls that were not begun."""
+    assert replayed.title == live.title or (killed and not replayed.title)
+    assert replayed.cards.keys() == live.cards.keys() or (killed and replayed.cards.keys() < live.cards.keys())
     for call_id, card in live.cards.items():
-        again = replayed.cards[call_id]
         if card["status"] in ("completed", "failed"):
-            assert again == card
+            assert replayed.cards[call_id] == card
             continue
         assert killed, "only a crash leaves a call without an end"
+        if (again := replayed.cards.get(call_id)) is None:
+            assert card["status"] == "pending", "a call that was begun is never lost"
+            continue
         assert again["status"] in ("completed", "failed")
-        assert {key: again[key] for key in again if key not in ("status", "content")} == {
-            key: card[key] for key in card if key not in ("status", "content")
+        unlike = ("status", "content", "rawOutput")
+        assert {key: again[key] for key in again if key not in unlike} == {
+            key: card[key] for key in card if key not in unlike
         }
-    assert replayed.of_agent().keys() == live.of_agent().keys()
     for key, text in live.of_agent().items():
-        assert text.startswith(replayed.of_agent()[key])
-        assert killed or replayed.of_agent()[key] == text
+        again = replayed.of_agent().get(key, "")
+        assert text.startswith(again)
+        assert killed or again == text
+    assert replayed.of_agent().keys() <= live.of_agent().keys()
 
 
 async def test_a_session_that_is_open_here_is_replayed_during_a_turn_and_goes_on_live() -> None:
