@@ -185,5 +185,5 @@ def test_an_error_arrives_with_what_to_show(drive: Any) -> None:
     came = drive(NEW, prompt("fail now"))
     error = came.results[1]["error"]
     assert error["code"] == -32000
-    assert error["message"] == "the model's provider refused the key"
+    assert error["message"] == "authentication required: the model's provider refused the key"
     assert "bad key" in error["data"]["details"]

@@ -263,7 +263,7 @@ class Worker:
             "prompt": (lambda: True, 0.03),
             "streaming": (_at_least(lambda: provider.pieces - pieces, chance.randint(1, 25)), 0.01),
             "permission": (_at_least(lambda: agent.counts["session/request_permission"], 1), 0.05),
-            "barrier": (_at_least(lambda: agent.counts["in_progress"], nth), 0.008),
+            "barrier": (_at_least(lambda: agent.counts["session/request_permission"], nth), 0.012),
             "body": (_at_least(lambda: agent.counts["in_progress"], nth), 0.15),
             "result": (_at_least(lambda: agent.counts["completed"] + agent.counts["failed"], nth), 0.02),
             "end": (_at_least(lambda: provider.finished - finished, self._planner.steps + 1), 0.04),
