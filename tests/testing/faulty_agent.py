@@ -325,8 +325,8 @@ def a_command_that_sees_everything() -> None:
 def a_command_run_again_on_load() -> None:
     take = opened.OpenSessions.take
 
-    async def helpful(self: Any, session_id: str, place: Any, servers: Any) -> Any:
-        entry, recovery = await take(self, session_id, place, servers)
+    async def helpful(self: Any, session_id: str, place: Any, named: Any) -> Any:
+        entry, recovery = await take(self, session_id, place, named)
         for _ in recovery.unknown:
             entry.agent.submit((Text(text="Do it again"),))
         return entry, recovery

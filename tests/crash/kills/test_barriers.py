@@ -168,5 +168,5 @@ def test_the_places_are_all_the_barriers_that_a_life_comes_to(tmp_path: Path) ->
         come_to = life.barriers.read_text().split()
         life.judged()
     kinds = [kind for kind, _ in itertools.groupby(kind for kind in come_to if kind != "result")]
-    assert kinds == ["answer", "request", "tool", "request", "turn", "answer"]
+    assert kinds == ["answer", "request", "tool", "request", "turn"]
     assert len(come_to) <= max(number for _, number in PLACES)
