@@ -19,7 +19,7 @@ from harness.client import Client
 pytestmark = pytest.mark.slow  # the kill table, in small, stands for these in the quick run
 
 
-PLACES = [(when, number) for number in range(1, 13) for when in ("before", "after")]
+PLACES = [(when, number) for number in range(1, 15) for when in ("before", "after")]
 QUICK = {("after", 2), ("before", 3), ("after", 3), ("after", 4)}
 
 
