@@ -27,7 +27,7 @@ class ConfigError(BridgeError):
 
 
 class IllegalEvent(BridgeError):
-    """An event that the log's nesting forbids where it was offered; the log is unchanged."""
+    """An event that the log's nesting forbids where it was offered, or that no JSON can carry; the log is unchanged."""
 
 
 class StoreError(BridgeError):
