@@ -42,8 +42,9 @@ class Turn:
         return [event["data"] for event in log.events(self.client.home, self.session, "tool/result")]
 
     def told(self) -> list[str]:
-        """Return what the model was told of each call."""
-        return ["".join(b.get("text", "") for b in result["content"]) for result in self.results()]
+        """Return what the model was told of each call, in the order of asking; parallel calls settle in any."""
+        results = sorted(self.results(), key=lambda result: [int(part) for part in result["callId"].split("_")[1:]])
+        return ["".join(b.get("text", "") for b in result["content"]) for result in results]
 
     def bodies(self) -> int:
         """Return how many tool bodies were entered."""
