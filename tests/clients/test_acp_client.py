@@ -118,8 +118,8 @@ async def test_a_session_is_carried_on_by_the_next_process(connect: Connect) -> 
 
 
 async def test_an_error_is_the_librarys_own_and_leaves_the_session(library: Any, connect: Connect) -> None:
-    """Only the code gets through to its user."""
+    """It knows a refused key for a login that is needed, by the word in our message."""
     async with connect() as agent:
-        with pytest.raises(library.AgentError, match="-32000"):
+        with pytest.raises(library.AgentError, match="needs a login"):
             await agent.ask("fail now")
         assert agent.session is not None
