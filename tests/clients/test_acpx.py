@@ -112,7 +112,7 @@ def test_one_prompt_with_everything_allowed_is_done_and_shown(acpx: Acpx) -> Non
         "I do both.",
         "[plan]\n  - [in_progress] Change the greeting\n",
         f"[tool] Read greeting.txt (completed)\n  kind: read\n{place}  output:\n    hello\n",
-        f"[tool] Edit greeting.txt (completed)\n  kind: edit\n{place}  output:\n    ",  # it prefers the words to the diff
+        f"[tool] Edit greeting.txt (completed)\n  kind: edit\n{place}  output:\n    ",  # the words, not the diff
         "[tool] cat greeting.txt > copied.txt; echo copied (completed)\n  kind: execute\n",
         "    copied\n",
         "One.\n\n[done] end_turn\n",
