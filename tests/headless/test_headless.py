@@ -234,3 +234,29 @@ async def test_without_a_model_a_session_is_refused_in_words(tmp_path: Path) -> 
     with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
         async with open_runtime(none) as runtime:
             await runtime.new_session(str(tmp_path))
+
+
+async def test_a_turn_that_the_programs_end_cut_short_is_gone_on_with_once_without_a_new_message(
+    tmp_path: Path,
+) -> None:
+    with anyio.fail_after(20):
+        async with open_runtime(config(tmp_path / "home"), open_model=lambda _route: Model(endless=True)) as runtime:
+            session = await runtime.new_session(str(tmp_path))
+            turn = session.prompt("never end")
+            await turn.__aenter__()
+            while not isinstance(await anext(turn), Streamed):
+                pass
+        model = Model()
+        async with open_runtime(config(tmp_path / "home"), open_model=lambda _route: model) as runtime:
+            again = await runtime.resume_session(session.id)
+            async with again.proceed() as turn:
+                async for _ in turn:
+                    pass
+            assert turn.outcome is not None
+            assert turn.outcome.reason == "completed"
+            assert [record.event.type for record in again.records].count("user/message") == 1
+            with pytest.raises(ConfigError, match="no interrupted turn"):
+                async with again.proceed():
+                    pass
+    [said] = [message for message in model.requests[0].messages if isinstance(message, FromUser)]
+    assert said.content == (Text(text="never end"),)
