@@ -12,6 +12,7 @@ import pytest
 from acp_bridge.cli.main import COMMANDS
 from acp_bridge.cli.run import EXIT_CODES
 from acp_bridge.config import KEYS, load
+from acp_bridge.limits import TABLE
 from acp_bridge.llm import PRESETS, parse_route
 from acp_bridge.tools import MODES
 
@@ -52,6 +53,11 @@ def test_every_provider_is_named_and_every_route_that_is_named_can_be_parsed() -
     for route in re.findall(r"`(\w+:[\w./-]+)`", table):
         if route != "provider:model":
             parse_route(route)
+
+
+def test_the_limits_are_those_that_there_are() -> None:
+    table = README.split("<!-- limits -->")[1].split("<!-- /limits -->")[0]
+    assert [line for line in table.splitlines() if line.startswith("| ")][1:] == [str(limit) for limit in TABLE]
 
 
 def test_the_modes_are_those_that_there_are() -> None:

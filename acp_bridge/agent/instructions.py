@@ -8,12 +8,11 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from acp_bridge.limits import NOTES
 from acp_bridge.text import mended_text
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """The first of these that a root has is taken."""
-
-MAX_CHARS = 32_000
 
 
 async def project_instructions(roots: tuple[Path, ...]) -> str:
@@ -37,8 +36,8 @@ def _read(path: Path) -> str:
         if not path.is_file():
             return ""
         with path.open("rb") as file:
-            data = file.read(MAX_CHARS * 4)
+            data = file.read(NOTES * 4)
     except OSError:
         return ""
     text = mended_text(data.decode(errors="replace")).strip()
-    return text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + "\n[cut here: the notes are longer]"
+    return text if len(text) <= NOTES else text[:NOTES] + "\n[cut here: the notes are longer]"

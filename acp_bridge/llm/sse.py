@@ -6,12 +6,11 @@ point that was cut in two is right again.
 
 from dataclasses import dataclass, field
 
-MAX_LINE = 32 * 1024 * 1024
-_KEPT_JUNK = 64 * 1024
+from acp_bridge.limits import ERROR_BODY, EVENT
 
 
 class LineTooLong(Exception):
-    """A line grew beyond `MAX_LINE`; it is not held any longer."""
+    """A line grew beyond `limits.EVENT`; it is not held any longer."""
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class SseDecoder:
 
     def _gather(self, piece: bytes) -> None:
         self._line += piece
-        if len(self._line) > MAX_LINE:
+        if len(self._line) > EVENT:
             self._line.clear()
             raise LineTooLong
 
@@ -71,5 +70,5 @@ class SseDecoder:
             if self._data:
                 payloads.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
                 self._data.clear()
-        elif not line.startswith((b":", b"event:", b"id:", b"retry:")) and len(self.junk) < _KEPT_JUNK:
-            self.junk += line[:_KEPT_JUNK] + b"\n"
+        elif not line.startswith((b":", b"event:", b"id:", b"retry:")) and len(self.junk) < ERROR_BODY:
+            self.junk += line[:ERROR_BODY] + b"\n"

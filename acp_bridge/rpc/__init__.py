@@ -21,7 +21,7 @@ Decision: a transport is asked for bytes, not for messages, so that what goes th
 what comes through a pipe.
 """
 
-from .codec import MAX_DEPTH, MAX_LINE_IN, MAX_LINE_OUT, LineDecoder, encode
+from .codec import MAX_LINE_OUT, LineDecoder, encode
 from .memory import MemoryWire
 from .messages import (
     CANCEL_REQUEST,
@@ -50,8 +50,6 @@ __all__ = [
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "INVALID_REQUEST",
-    "MAX_DEPTH",
-    "MAX_LINE_IN",
     "MAX_LINE_OUT",
     "METHOD_NOT_FOUND",
     "PARSE_ERROR",

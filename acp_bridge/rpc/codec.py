@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 import orjson
 
+from acp_bridge.limits import DEPTH, LINE
+
 from .messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -25,9 +27,7 @@ from .messages import (
     Success,
 )
 
-MAX_LINE_IN: Final = 32 * 1024 * 1024
 MAX_LINE_OUT: Final = 8 * 1024 * 1024
-MAX_DEPTH: Final = 128
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class LineDecoder:
     of the input is half a line and belongs to nobody.
     """
 
-    def __init__(self, max_line: int = MAX_LINE_IN) -> None:
+    def __init__(self, max_line: int = LINE) -> None:
         self._max_line = max_line
         self._held = bytearray()
         self._discarding = False
@@ -87,7 +87,7 @@ def decode(line: bytes | bytearray) -> Message | Invalid | None:
         return Invalid(None, PARSE_ERROR, f"not valid JSON: {exc}")
     if not isinstance(document, dict):
         return Invalid(None, INVALID_REQUEST, "a message is one JSON object; batches are not supported")
-    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _is_too_deep(document):
+    if line.count(b"[") + line.count(b"{") > DEPTH and _is_too_deep(document):
         return _TOO_DEEP
     members = cast("dict[str, Any]", document)
     return _call(members) if "method" in members else _answer(members)
@@ -123,7 +123,7 @@ def encode(message: Message) -> bytes:
     return line
 
 
-_TOO_DEEP: Final = Invalid(None, INVALID_REQUEST, f"a message may be nested {MAX_DEPTH} levels deep at most")
+_TOO_DEEP: Final = Invalid(None, INVALID_REQUEST, f"a message may be nested {DEPTH} levels deep at most")
 
 
 def _call(members: dict[str, Any]) -> Request | Notification | Invalid | None:
@@ -174,9 +174,9 @@ def _is_id(value: Any) -> bool:
 
 
 def _is_too_deep(document: Any) -> bool:
-    """Whether containers lie more than `MAX_DEPTH` levels deep in `document`; level by level, without recursion."""
+    """Whether containers lie more than `DEPTH` levels deep in `document`; level by level, without recursion."""
     level: list[Any] = [document]
-    for _ in range(MAX_DEPTH):
+    for _ in range(DEPTH):
         level = [
             child for container in level for child in _children(container) if type(child) is dict or type(child) is list
         ]

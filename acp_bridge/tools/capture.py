@@ -11,9 +11,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-HEAD = 32 * 1024
-TAIL = 32 * 1024
-SPILL = 64 * 1024 * 1024
+from acp_bridge.limits import OUTPUT_HEAD, OUTPUT_TAIL, SPILL
 
 
 class Capture:
@@ -41,15 +39,15 @@ class Capture:
     async def add(self, chunk: bytes) -> None:
         """Take in what came. The file is best effort: a full disk costs the file, not the command."""
         self.total += len(chunk)
-        room = HEAD - len(self._head)
+        room = OUTPUT_HEAD - len(self._head)
         self._head += chunk[:room]
         if rest := chunk[room:] if room > 0 else chunk:
             self._tail.append(rest)
             self._tail_size += len(rest)
         unsaved = chunk
-        if self._fd < 0 and self._tail_size > TAIL:
+        if self._fd < 0 and self._tail_size > OUTPUT_TAIL:
             unsaved = bytes(self._head) + b"".join(self._tail)  # nothing was trimmed before
-        spills = self._file is not None and self._tail_size > TAIL
+        spills = self._file is not None and self._tail_size > OUTPUT_TAIL
         self._trim()
         if spills:
             with anyio.CancelScope(shield=True):  # a chunk must not be missing in the middle of the file
@@ -72,7 +70,7 @@ class Capture:
             self._fd = -1
 
     def _trim(self) -> None:
-        while (excess := self._tail_size - TAIL) > 0:
+        while (excess := self._tail_size - OUTPUT_TAIL) > 0:
             first = self._tail.popleft()
             self._tail_size -= min(excess, len(first))
             if len(first) > excess:

@@ -17,8 +17,8 @@ from typing import Protocol
 import anyio.to_thread
 
 from acp_bridge.errors import ToolError
+from acp_bridge.limits import TEXT_FILE
 
-MAX_BYTES = 10 * 1024 * 1024
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO or a device must not block
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -89,12 +89,12 @@ def _content(fd: int, path: Path) -> bytes:
         raise ToolError(f"{str(path)!r} is no regular file")
     parts: list[bytes] = []
     size = facts.st_size
-    while size <= MAX_BYTES and (part := os.read(fd, 1 << 20)):
+    while size <= TEXT_FILE and (part := os.read(fd, 1 << 20)):
         parts.append(part)
         size = sum(map(len, parts))  # what it has, not what it says: files below /proc say 0
-    if size > MAX_BYTES:
+    if size > TEXT_FILE:
         raise ToolError(
-            f"{str(path)!r} is larger than {MAX_BYTES >> 20} MiB; look into it with search_files or run_command"
+            f"{str(path)!r} is larger than {TEXT_FILE >> 20} MiB; look into it with search_files or run_command"
         )
     return b"".join(parts)
 

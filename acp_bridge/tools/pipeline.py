@@ -16,6 +16,7 @@ import orjson
 from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolRequest
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, ToolError
+from acp_bridge.limits import RESULT
 from acp_bridge.session import (
     Journal,
     PermissionAsked,
@@ -37,9 +38,6 @@ logger = logging.getLogger(__name__)
 
 MAX_PARALLEL = 10
 """Calls marked parallel that run side by side."""
-
-MAX_RESULT_CHARS = 100_000
-"""What a model is given of one result; a tool that expects more bounds itself with better words."""
 
 
 class Watcher(Permit, Protocol):
@@ -357,7 +355,7 @@ def _bounded(output: ToolOutput, secrets: Secrets) -> ToolOutput:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= MAX_RESULT_CHARS:
+    if len(text) <= RESULT:
         return text
-    half = MAX_RESULT_CHARS // 2
+    half = RESULT // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"

@@ -3,9 +3,9 @@
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
+from acp_bridge.limits import OUTPUT_HEAD, OUTPUT_TAIL, SPILL
 
 from .arguments import Arguments, checked, parsed
-from .capture import HEAD, SPILL, TAIL
 from .drawing import title
 from .guard import Ended
 from .paths import accessed, lexical, permitted, resolved
@@ -93,7 +93,7 @@ def _told(ended: Ended, timeout_s: float) -> str:
     if not ended.output:
         notes.append("no output")
     if ended.cut:
-        whole = "all of it" if ended.cut < SPILL - HEAD - TAIL else f"its first {SPILL >> 20} MiB"
+        whole = "all of it" if ended.cut < SPILL - OUTPUT_HEAD - OUTPUT_TAIL else f"its first {SPILL >> 20} MiB"
         where = f"; read_file and search_files find {whole} in {ended.spilled}" if ended.spilled else ", and not kept"
         notes.append(f"{ended.cut} bytes of output left out{where}")
     if ended.code is None:

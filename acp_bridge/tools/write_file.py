@@ -7,11 +7,12 @@ import anyio.to_thread
 
 from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
+from acp_bridge.limits import TEXT_FILE
 
 from .arguments import Arguments, checked, parsed
 from .changes import drawn, refuse_if_changed
 from .drawing import title
-from .files import MAX_BYTES, digest
+from .files import digest
 from .paths import accessed, lexical, permitted, resolved
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
@@ -83,8 +84,8 @@ class WriteFile:
 async def _replaceable(asked: _Arguments, call: Call) -> tuple[Path, str | None]:
     """Return the path and the text that the file has, None if there is none."""
     path = permitted(asked.path, call)
-    if len(asked.content.encode("utf-8", "replace")) > MAX_BYTES:
-        raise ToolError(f"the content is larger than {MAX_BYTES >> 20} MiB; write it in parts, by a command")
+    if len(asked.content.encode("utf-8", "replace")) > TEXT_FILE:
+        raise ToolError(f"the content is larger than {TEXT_FILE >> 20} MiB; write it in parts, by a command")
     old = await call.files.read_text(path) if await anyio.to_thread.run_sync(os.path.lexists, path) else None
     if old is not None and old != asked.content:
         if str(path) not in call.seen:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from llm.server import STALL, event, head, serving
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink, Text, Thought, ToolRequest, Usage
+from acp_bridge.limits import EVENT
 from acp_bridge.llm import (
     Delta,
     Endpoint,
@@ -25,7 +26,7 @@ from acp_bridge.llm import (
 from acp_bridge.llm.failures import Provider
 from acp_bridge.llm.openai import request_body
 from acp_bridge.llm.openai_answer import OpenAIAnswer
-from acp_bridge.llm.sse import MAX_LINE, LineTooLong, SseDecoder
+from acp_bridge.llm.sse import LineTooLong, SseDecoder
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest, ToolAnswer
 
 PROVIDER = Provider("server", "http://127.0.0.1:1")
@@ -251,7 +252,7 @@ def test_no_shape_of_json_raises(value: Any) -> None:
 
 def test_a_line_beyond_all_measure_is_not_held() -> None:
     decoder = SseDecoder()
-    block = b"x" * (MAX_LINE // 4)
+    block = b"x" * (EVENT // 4)
     with pytest.raises(LineTooLong):
         for _ in range(5):
             decoder.feed(block)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acp_bridge.limits import DEPTH
 from acp_bridge.rpc import (
-    MAX_DEPTH,
     MAX_LINE_OUT,
     Failure,
     Invalid,
@@ -159,10 +159,10 @@ def test_half_a_line_says_nothing() -> None:
 
 
 def test_nesting_is_taken_up_to_the_limit_and_refused_beyond() -> None:
-    assert len(decoded(nested(MAX_DEPTH))) == 1
-    assert codes(nested(MAX_DEPTH)) == []
-    assert codes(nested(MAX_DEPTH).replace(b'"a":', b'"b":[[],[]],"a":')) == []  # more brackets, not deeper
-    for levels in (MAX_DEPTH + 1, 255, 1000, 1024, 1025, 100_000):
+    assert len(decoded(nested(DEPTH))) == 1
+    assert codes(nested(DEPTH)) == []
+    assert codes(nested(DEPTH).replace(b'"a":', b'"b":[[],[]],"a":')) == []  # more brackets, not deeper
+    for levels in (DEPTH + 1, 255, 1000, 1024, 1025, 100_000):
         assert codes(nested(levels)) == [(None, -32600)], levels
 
 

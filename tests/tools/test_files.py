@@ -14,8 +14,8 @@ import anyio.lowlevel
 import pytest
 
 from acp_bridge.errors import ToolError
+from acp_bridge.limits import TEXT_FILE
 from acp_bridge.tools import LocalFiles
-from acp_bridge.tools.files import MAX_BYTES
 
 FILES = LocalFiles()
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -153,8 +153,8 @@ async def test_what_is_no_utf8_text_is_refused_with_its_place(folder: Path) -> N
 
 
 async def test_a_file_beyond_the_cap_is_refused_and_one_at_it_is_read(folder: Path) -> None:
-    (folder / "f").write_bytes(b"a" * MAX_BYTES)
-    assert len(await FILES.read_text(folder / "f")) == MAX_BYTES
+    (folder / "f").write_bytes(b"a" * TEXT_FILE)
+    assert len(await FILES.read_text(folder / "f")) == TEXT_FILE
     with (folder / "f").open("ab") as file:
         file.write(b"a")
     assert "10 MiB" in await refusal(folder / "f")

@@ -9,20 +9,20 @@ import json
 import anyio
 import orjson
 
+from acp_bridge.limits import SERVER_LINE
 from acp_bridge.rpc import PARSE_ERROR, Invalid, LineDecoder, Message
 from acp_bridge.text import mended
 
-MAX_LINE = 16 * 1024 * 1024
 RATE = 4 * 1024 * 1024
-"""Bytes a second that are taken from one server in the long run; before that, `MAX_LINE` at any pace."""
+"""Bytes a second that are taken from one server in the long run; before that, `SERVER_LINE` at any pace."""
 LINE_COST = 512
 """What a line counts beside its bytes, so that a flood of empty ones is slow too."""
 
 
 class Lines:
-    """Cuts bytes into lines. One longer than `MAX_LINE` is dropped as it comes, and shows as None."""
+    """Cuts bytes into lines. One longer than `SERVER_LINE` is dropped as it comes, and shows as None."""
 
-    def __init__(self, max_line: int = MAX_LINE) -> None:
+    def __init__(self, max_line: int = SERVER_LINE) -> None:
         self._max_line = max_line
         self._held = bytearray()
         self._dropping = False
@@ -50,7 +50,7 @@ class Lines:
 class Throttle:
     """Makes whoever reads wait when a writer is faster than `rate` for long: its pipe fills, and it waits itself."""
 
-    def __init__(self, rate: float = RATE, burst: float = MAX_LINE) -> None:
+    def __init__(self, rate: float = RATE, burst: float = SERVER_LINE) -> None:
         self._rate = rate
         self._burst = burst
         self._owed = 0.0
@@ -71,8 +71,8 @@ def message_in(line: bytes) -> Message | Invalid | None:
     Many servers let through what no JSON can carry: half an emoji where a text was cut, NaN. It is mended, since an
     answer that is thrown away is a call that hangs.
     """
-    found = LineDecoder(MAX_LINE).feed(line + b"\n")
+    found = LineDecoder(SERVER_LINE).feed(line + b"\n")
     if found and isinstance(found[0], Invalid) and found[0].code == PARSE_ERROR and line.lstrip().startswith(b"{"):
         with contextlib.suppress(ValueError, RecursionError):
-            found = LineDecoder(MAX_LINE).feed(orjson.dumps(mended(json.loads(line))) + b"\n")
+            found = LineDecoder(SERVER_LINE).feed(orjson.dumps(mended(json.loads(line))) + b"\n")
     return found[0] if found else None

@@ -8,13 +8,12 @@ from typing import Any, cast
 import orjson
 
 from acp_bridge.content import JsonObject
+from acp_bridge.limits import SERVER_TOOLS
 
 from .names import full_names
 
-MAX_TOOLS = 64
-MAX_SESSION_TOOLS = 128
 MAX_LISTED = 512
-"""Tools offered of one server and in one session, and those that are looked at."""
+"""Tools of a server's list that are looked at."""
 
 MAX_DESCRIPTION = 4_000
 MAX_SCHEMA = 32 * 1024
@@ -59,7 +58,7 @@ def offers(server: str, label: str, listed: Sequence[Any], *, room: int) -> tupl
             dropped.append(f"{entry['name'][:60]!r} {offer}")
             continue
         size += len(orjson.dumps(offer.parameters)) + len(offer.description.encode())
-        if len(made) >= min(room, MAX_TOOLS) or size > MAX_DEFINITIONS or name in made:
+        if len(made) >= min(room, SERVER_TOOLS) or size > MAX_DEFINITIONS or name in made:
             dropped.append(f"{entry['name'][:60]!r} is more than there is room for")
             continue
         made[name] = offer

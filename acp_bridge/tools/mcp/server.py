@@ -16,11 +16,11 @@ import anyio
 
 from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
+from acp_bridge.limits import SERVER_TOOLS
 from acp_bridge.text import mended_text
 from acp_bridge.tools.drawing import title
 from acp_bridge.tools.process import GuardedProcess, PipeReader, guarded_process
 
-from .offer import MAX_TOOLS
 from .spec import McpOptions, ServerSpec
 from .tail import Tail
 from .wire import Talk, Wire
@@ -167,7 +167,7 @@ class Server:
             found += tools
             if not isinstance(cursor, str) or not cursor:
                 return found, False
-            if len(found) > MAX_TOOLS:
+            if len(found) > SERVER_TOOLS:
                 break
             params = {"cursor": cursor}
         return found, True

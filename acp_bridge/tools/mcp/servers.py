@@ -15,11 +15,12 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from acp_bridge.limits import SESSION_TOOLS
 from acp_bridge.tools.guard import allowed
 from acp_bridge.tools.tool import Tool
 
 from .names import labels
-from .offer import MAX_SESSION_TOOLS, offers
+from .offer import offers
 from .server import Connect, Server
 from .spec import McpOptions, ServerSpec
 from .tool import McpTool
@@ -119,7 +120,7 @@ class McpServers:
     def _listed(self, index: int, label: str, tools: list[Any], more: bool) -> None:
         server = self._servers[index]
         name = server.spec.name
-        offered, left_out = offers(name, label, tools, room=MAX_SESSION_TOOLS - len(self._tools))
+        offered, left_out = offers(name, label, tools, room=SESSION_TOOLS - len(self._tools))
         for offer in offered:
             self._tools[offer.name] = McpTool(name, offer, server.call)
         if more and not left_out:

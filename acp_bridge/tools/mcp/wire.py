@@ -15,6 +15,7 @@ import anyio.lowlevel
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from acp_bridge.content import JsonObject
+from acp_bridge.limits import SERVER_LINE
 from acp_bridge.rpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -27,7 +28,7 @@ from acp_bridge.rpc import (
     encode,
 )
 
-from .lines import LINE_COST, MAX_LINE, Lines, Throttle, message_in
+from .lines import LINE_COST, Lines, Throttle, message_in
 
 OUTBOX = 64
 """Messages that may wait for a server that is slow to read."""
@@ -130,7 +131,7 @@ class Wire:
         """A line was too long to be held. If one answer is awaited, it was that."""
         self.junk += 1
         if len(self._awaited) == 1:
-            words = f"the answer was longer than {MAX_LINE >> 20} MiB and was dropped"
+            words = f"the answer was longer than {SERVER_LINE >> 20} MiB and was dropped"
             await deliver(Failure(self._awaited.pop(), INVALID_REQUEST, words))
 
 

@@ -1,0 +1,95 @@
+"""How much is taken of what comes in: one table for every bound on foreign data, and what becomes of the rest.
+
+Owns the figures and the words of the README's table of limits. Enforces none: whoever takes the data does, at its own
+border, with a message that names the bound. Knows no package.
+
+A bound is a plain integer here, so that hot paths pay nothing for it. `TABLE` says each one to a reader; a test holds
+the README to it, and every bound is tested at its edge where it is enforced.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# --- the client ---
+LINE: Final = 32 * MIB
+"""Bytes of one line from the client."""
+DEPTH: Final = 128
+"""Levels of nesting of one message."""
+
+# --- the model's endpoint ---
+EVENT: Final = 32 * MIB
+"""Bytes of one event of a streamed answer."""
+ERROR_BODY: Final = 64 * KIB
+"""Bytes that are read of an answer that is an error."""
+ANSWER: Final = 16 * MIB
+"""Bytes of text, thoughts and arguments in one answer."""
+CALLS: Final = 128
+"""Tool calls in one answer."""
+
+# --- the project ---
+NOTES: Final = 32_000
+"""Characters of one file of notes for agents."""
+TEXT_FILE: Final = 10 * MIB
+"""Bytes of a text file that is read or written."""
+
+# --- commands and results ---
+OUTPUT_HEAD: Final = 32 * KIB
+"""Bytes kept of the beginning of a command's output."""
+OUTPUT_TAIL: Final = 32 * KIB
+"""Bytes kept of its end."""
+SPILL: Final = 64 * MIB
+"""Bytes of a command's output that are kept in a file."""
+RESULT: Final = 100_000
+"""Characters of one block of a result that the model is given."""
+
+# --- MCP servers ---
+SERVER_LINE: Final = 16 * MIB
+"""Bytes of one message of a server."""
+SERVER_TOOLS: Final = 64
+"""Tools of one server."""
+SESSION_TOOLS: Final = 128
+"""Tools of all servers of a session."""
+
+Unit: TypeAlias = Literal["bytes", "characters", "levels", "calls", "tools"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One row for a reader: what is bounded, how far, and what becomes of more."""
+
+    what: str
+    value: int
+    unit: Unit
+    beyond: str
+
+    def __str__(self) -> str:
+        """Return the row as the README has it."""
+        return f"| {self.what} | {_in_words(self.value, self.unit)} | {self.beyond} |"
+
+
+def _in_words(value: int, unit: Unit) -> str:
+    if unit != "bytes":
+        return f"{value:,} {unit}"
+    return f"{value // MIB} MiB" if value % MIB == 0 else f"{value // KIB} KiB"
+
+
+TABLE: Final = (
+    Limit("a line from the client", LINE, "bytes", "refused, never held; the connection goes on"),
+    Limit("nesting of a message", DEPTH, "levels", "refused"),
+    Limit("an event of a model's answer", EVENT, "bytes", "the answer counts as broken off"),
+    Limit("text, thoughts and arguments of an answer", ANSWER, "bytes", "the answer counts as broken off"),
+    Limit("tool calls in an answer", CALLS, "calls", "the answer counts as broken off"),
+    Limit("the body of an endpoint's error", ERROR_BODY, "bytes", "the rest is not read"),
+    Limit("a file of notes (`AGENTS.md`)", NOTES, "characters", "cut, and the model is told"),
+    Limit("a text file", TEXT_FILE, "bytes", "refused, with other ways named"),
+    Limit("a command's output, its beginning", OUTPUT_HEAD, "bytes", "the middle is left out and counted"),
+    Limit("a command's output, its end", OUTPUT_TAIL, "bytes", "the middle is left out and counted"),
+    Limit("a command's whole output in a file", SPILL, "bytes", "the file ends there, and the result says so"),
+    Limit("a block of a result", RESULT, "characters", "cut in its middle, and says so"),
+    Limit("a message of an MCP server", SERVER_LINE, "bytes", "dropped; its call fails"),
+    Limit("tools of an MCP server", SERVER_TOOLS, "tools", "the rest is named as left out"),
+    Limit("MCP tools of a session", SESSION_TOOLS, "tools", "the rest is named as left out"),
+)
