@@ -397,6 +397,8 @@ async def open_runtime(
     except ExceptionGroup as group:
         if body and leaves(group) == leaves(body[0]):
             raise body[0] from None  # nothing else failed: the caller's own error, as it was raised
+        if not body and len(failed := leaves(group)) == 1 and isinstance(failed[0], ConfigError):
+            raise failed[0] from None  # set-up stopped at a setting, and all that was entered has been left
         raise
 
 

@@ -21,8 +21,8 @@ import anyio
 from acp_bridge import __version__
 from acp_bridge.agent import Assembly, Models
 from acp_bridge.agent import Options as AgentOptions
+from acp_bridge.checkpoint import WITHOUT_BARRIERS, CoarsePolicy, policy_named
 from acp_bridge.checkpoint import Options as CheckpointOptions
-from acp_bridge.checkpoint import policy_named
 from acp_bridge.config import Config, default_file
 from acp_bridge.effects import Deadline, Given, Key, Part, close_together
 from acp_bridge.errors import ConfigError, StoreError
@@ -36,7 +36,7 @@ from acp_bridge.llm import (
     parse_route,
     preload,
 )
-from acp_bridge.session import Policy, Sessions, Store
+from acp_bridge.session import Policy, Sessions, Store, VerifiedPolicy, require_all_barriers
 from acp_bridge.storage import JsonlStore, MemoryStore
 from acp_bridge.tools import (
     Commands,
@@ -143,11 +143,14 @@ def _store(config: Config) -> Store:
 async def _policy(config: Config, replacements: Replacements) -> AsyncGenerator[Policy]:
     options = CheckpointOptions(**config.checkpoint)
     if replacements.policy is not None:
-        yield replacements.policy
+        policy, name = replacements.policy, type(replacements.policy).__name__
     elif ":" in options.policy:
-        yield cast("Policy", _named(options.policy, "checkpoint.policy")(options))
+        policy, name = cast("Policy", _named(options.policy, "checkpoint.policy")(options)), options.policy
     else:
-        yield policy_named(options)
+        policy, name = policy_named(options), options.policy
+    if type(policy) is not CoarsePolicy:  # which is how a program says those words in Python
+        require_all_barriers(policy, name, WITHOUT_BARRIERS)
+    yield VerifiedPolicy.of(policy, options.deadline_s)
 
 
 @asynccontextmanager

@@ -7,6 +7,6 @@ Decision: the step barrier has no method of its own. Nothing outside can happen 
 `request` is both, and shares one sync.
 """
 
-from .policy import CheckpointPolicy, CoarsePolicy, Measurement, Options, policy_named
+from .policy import WITHOUT_BARRIERS, CheckpointPolicy, CoarsePolicy, Measurement, Options, policy_named
 
-__all__ = ["CheckpointPolicy", "CoarsePolicy", "Measurement", "Options", "policy_named"]
+__all__ = ["WITHOUT_BARRIERS", "CheckpointPolicy", "CoarsePolicy", "Measurement", "Options", "policy_named"]

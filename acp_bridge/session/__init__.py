@@ -5,6 +5,7 @@ a log reaches the disk (`Store`) and waits for it (`Policy`). Knows no file, no 
 Pure but for the journal, which owns the order of writing.
 """
 
+from .barriers import VerifiedPolicy, require_all_barriers
 from .codec import (
     MalformedRecord,
     UnknownEvent,
@@ -121,10 +122,12 @@ __all__ = [
     "UnknownEvent",
     "UsageReported",
     "UserMessage",
+    "VerifiedPolicy",
     "closers",
     "decode_header",
     "decode_record",
     "encode_header",
     "encode_record",
     "milliseconds_now",
+    "require_all_barriers",
 ]

@@ -37,6 +37,7 @@ from acp_bridge.session import (
     Recovery,
     SessionFilter,
     Sessions,
+    VerifiedPolicy,
 )
 from acp_bridge.storage import MemoryStore
 from acp_bridge.tools import (
@@ -299,6 +300,7 @@ class World:
     policy: Policy
     mode: Mode = "full"
     options: Options = FAST
+    deadline_s: float = 30.0
     peer: ToldPeer = field(default_factory=ToldPeer)
     _agent: Agent | None = None
     _sessions: Sessions | None = None
@@ -314,9 +316,18 @@ class World:
         store: CountingStore | None = None,
         mode: Mode = "full",
         options: Options = FAST,
+        deadline_s: float = 30.0,
     ) -> Self:
         by_name = {tool.spec.name: tool for tool in tools}
-        return cls(store or CountingStore(), ToldModel(answers), by_name, policy or CheckpointPolicy(), mode, options)
+        return cls(
+            store or CountingStore(),
+            ToldModel(answers),
+            by_name,
+            policy or CheckpointPolicy(),
+            mode,
+            options,
+            deadline_s,
+        )
 
     @property
     def agent(self) -> Agent:
@@ -360,8 +371,9 @@ class World:
             journal, self.recovery = await self._sessions.take("s1", PLACE, barriers=self.policy.barriers)
         else:
             journal = await self._sessions.new(PLACE, barriers=self.policy.barriers, config={})
+        policy = VerifiedPolicy.of(self.policy, self.deadline_s)
         parts = Parts(
-            policy=self.policy,
+            policy=policy,
             models=Models(lambda route: cast("Model", self.model)),
             options=self.options,
             tools=cast("Mapping[str, Tool]", self.tools),
@@ -371,7 +383,7 @@ class World:
             route="told",
             mode=self.mode,
         )
-        self._conversation = Conversation(cast("Peer", self.peer), ClientCapabilities(), journal, self.policy)
+        self._conversation = Conversation(cast("Peer", self.peer), ClientCapabilities(), journal, policy)
         self._agent = Agent(journal, parts, self._conversation)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._agent.run)
