@@ -5,7 +5,7 @@ Pure. Knows no value but text and opaque JSON. Apart from `content` because star
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,23 @@ MAX_SAFE_INTEGER = 2**53
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What moves a cursor, rings, or turns text around; tab and line feed are left."""
+_UNSEEN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line and paragraph separators, half characters
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns text around (Unicode UAX #9)
+    r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    r"\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # Default_Ignorable_Code_Point
+    r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f"  # other Cf
+    r"\u2800\U00016fe4\U0001d159"  # letters and signs to Unicode, nothing to an eye
+    r"\ufdd0-\ufdef\ufffe\uffff]"  # no characters at all
+)
+"""What no eye sees, or what makes an eye see something else than there is."""
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
+
+_BLANKS = re.compile(r" {10,}")
+_WIDE_BLANKS = re.compile(r"[^\S\n]{80,}")  # deeper than code is indented
+_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){10,}")
+"""What would push the rest out of sight."""
 
 
 def mended_text(text: str) -> str:
@@ -23,9 +38,41 @@ def mended_text(text: str) -> str:
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
-def escaped_text(text: str) -> str:
-    """Return `text` as a terminal can show it: controls and bidi overrides as escapes, but for tab and line feed."""
-    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
+def escaped(text: str, *, lines: bool = False) -> str:
+    """Return `text` as a person may be shown it: nothing in it moves a cursor, rings, hides, or turns the rest around.
+
+    The one rule for everything that a person is asked or told by this program. What it escapes reads as in a string of
+    Python's; what would push the rest out of sight is counted: `[1500 spaces]`.
+
+    Args:
+        text: whoever wrote it.
+        lines: for text of several lines, which keeps line feeds, tabs and typographic blanks; else the result is one
+            printable line.
+    """
+    if lines:
+        text = _UNSEEN.sub(lambda found: found.group() if found.group() in "\n\t" else _escape(found.group()), text)
+        text = _WIDE_BLANKS.sub(_counted, text)
+        return _EMPTY_LINES.sub(lambda found: f"\n[{found.group().count(chr(10)) - 1} empty lines]\n", text)
+    if not (text.isascii() and text.isprintable()):
+        text = _UNSEEN.sub(lambda found: _escape(found.group()), text)
+        text = "".join(char if char.isprintable() else _escape(char) for char in text)
+    return _BLANKS.sub(_counted, text)
+
+
+def unseen(text: str) -> Iterator[re.Match[str]]:
+    """Yield what `escaped` would not show as it is in a text of several lines; tabs and line feeds aside."""
+    return (found for found in _UNSEEN.finditer(text) if found.group() not in "\n\t")
+
+
+def _counted(found: re.Match[str]) -> str:
+    return f"[{len(found.group())} spaces]"
+
+
+def _escape(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from acp_bridge.session import (
     SessionTitled,
     closers,
 )
-from acp_bridge.text import Secrets, escaped_text
+from acp_bridge.text import Secrets, escaped
 from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Workspace
 
 from .frontend import Frontend
@@ -340,7 +340,7 @@ class Agent:
         if self.journal.log.state.title:
             return
         words = " ".join(block.text for block in job.content if isinstance(block, Text)).split()
-        title = escaped_text(" ".join(words))
+        title = escaped(" ".join(words))
         if title:
             cut = title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1].rstrip() + "…"
             self.journal.append(SessionTitled(title=cut))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from acp_bridge.content import AnswerBlock, Text, Thought, ToolRequest
 from acp_bridge.errors import ToolError
 from acp_bridge.llm import TextDelta, ThoughtDelta, ToolDelta
-from acp_bridge.text import mended_text
-from acp_bridge.tools import Drawing, Tool, Workspace, escaped, parsed_arguments
+from acp_bridge.text import escaped, mended_text
+from acp_bridge.tools import Drawing, Tool, Workspace, parsed_arguments
 
 _TITLE = 240
 """Characters that are shown of a name that no tool has."""
@@ -86,7 +86,7 @@ class Answer:
             call_id=f"call_{self.turn}_{self.step}_{place}",
             name=name,
             arguments=text,
-            title=mended_text(drawing.title),
+            title=escaped(drawing.title),  # also of a tool of somebody else's
             kind=drawing.kind,
             locations=tuple(replace(place, path=mended_text(place.path)) for place in drawing.locations),
         )

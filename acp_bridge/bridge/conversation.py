@@ -14,9 +14,10 @@ from anyio.lowlevel import checkpoint
 from acp_bridge.acp import ClientCapabilities, Method, outbound
 from acp_bridge.acp.inbound import ElicitationAnswer, PermissionAnswer, parsed
 from acp_bridge.acp.outbound import ChunkKind, Json
+from acp_bridge.content import Text
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult
-from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer
+from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer, title
 
 from . import updates
 from .asking import asked
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 _LATE_CHARS = 256 * 1024
 """What is held back of a message at most, to be joined into one chunk: a line of it is one that every client takes."""
+
+_HEADING_CHARS = 2000
+"""Of a question's title; a longer one, or one of several lines, is in its content whole."""
 
 _CHUNK_KINDS: dict[DeltaKind, ChunkKind] = {"text": "agent_message_chunk", "thought": "agent_thought_chunk"}
 
@@ -187,8 +191,11 @@ class Conversation:
             for place, option in enumerate(options)
         )
         decline = PermissionOption(option_id="decline", name="None of these", kind="reject_once")
-        drawing = Drawing(title=question, kind="other")
-        choice = await self.ask(Question(call_id=call_id, drawing=drawing, arguments={}, options=(*offered, decline)))
+        heading = title(question, limit=_HEADING_CHARS)
+        shown = () if heading == question else (Text(text=question),)
+        drawing = Drawing(title=heading, kind="other")
+        asking = Question(call_id=call_id, drawing=drawing, arguments={}, options=(*offered, decline), shown=shown)
+        choice = await self.ask(asking)
         if choice.dismissed:  # its cancel may come only after this answer (protocol: prompt turn)
             self.on_dismissed()
             await checkpoint()

@@ -24,6 +24,7 @@ from acp_bridge.effects import Deadline, close_together
 from acp_bridge.errors import BarrierFailed, StoreBusy, StoreReplaced
 from acp_bridge.rpc import Peer
 from acp_bridge.session import HeldSession, Journal, Place, Recovery, Sessions
+from acp_bridge.text import escaped
 from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
@@ -246,6 +247,7 @@ class OpenSessions:
 
     def tell(self, entry: Opened, severity: outbound.Severity, title: str, description: str) -> None:
         """Say something as a notice where the client takes them, else as a message of its own."""
+        title, description = escaped(title), escaped(description, lines=True)
         if self._client.notices:
             entry.conversation.show(outbound.notice(severity, title, description))
         else:

@@ -5,6 +5,7 @@ Owns their names and what they say. They come as ordinary prompt text (protocol:
 
 from acp_bridge.agent import Agent
 from acp_bridge.content import PromptBlock, Text
+from acp_bridge.text import escaped
 
 COMMANDS = (
     ("continue", "Go on with a turn that was interrupted by the program's end", None),
@@ -35,7 +36,9 @@ async def permissions(agent: Agent, argument: str) -> str:
         case "", _:
             if not grants:
                 return "Nothing is allowed for good in this session."
-            lines = [f"- `{grant_id}`: {grant['tool']}, {grant['scope']}" for grant_id, grant in grants.items()]
+            lines = [
+                f"- `{grant_id}`: {grant['tool']}, {escaped(grant['scope'])}" for grant_id, grant in grants.items()
+            ]
             return "\n".join(["Allowed for good in this session:", *lines, "", "Take one back: /permissions revoke ID"])
         case "revoke", known if known in grants:
             await agent.revoke(known)

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from typing import Final
 
-from acp_bridge.text import Secrets, escaped_text
+from acp_bridge.text import Secrets, escaped
 
 _KEPT: Final = 1000
 """Lines that wait at most."""
@@ -36,7 +36,7 @@ class StderrHandler(logging.Handler):
         if len(self._lines) >= _KEPT:
             self._dropped += 1
             return
-        self._lines.append(escaped_text(self._secrets.hidden(self.format(record))) + "\n")
+        self._lines.append(escaped(self._secrets.hidden(self.format(record)), lines=True) + "\n")
         self._empty.clear()
         self._wake.set()
 

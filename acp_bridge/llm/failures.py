@@ -16,7 +16,7 @@ from typing import Any, cast
 import orjson
 
 from acp_bridge.content import Failure, FailureKind, JsonObject
-from acp_bridge.text import escaped_text, mended_text
+from acp_bridge.text import escaped, mended_text
 
 from .model import Failed
 from .script import RETRYABLE
@@ -81,7 +81,7 @@ class Provider:
 
     def redacted(self, text: str) -> str:
         """Return `text` without the key, cut to what a person reads, in characters that log and terminal can take."""
-        text = escaped_text(mended_text(self._without_key(text)).strip())
+        text = escaped(mended_text(self._without_key(text)).strip(), lines=True)
         return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]} …"
 
     def _without_key(self, text: str) -> str:

@@ -4,7 +4,7 @@ Owns the Tool, Files and Commands ports and the built-in tools. Knows no model a
 """
 
 from .ask_user import AskUser
-from .drawing import escaped
+from .drawing import title
 from .edit_file import EditFile
 from .files import Files, LocalFiles
 from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
@@ -47,8 +47,8 @@ __all__ = [
     "Workspace",
     "builtin_tools",
     "earlier_commands_ended",
-    "escaped",
     "parsed_arguments",
+    "title",
 ]
 
 

@@ -7,9 +7,10 @@ import anyio.to_thread
 
 from acp_bridge.content import JsonObject, Location, Text
 from acp_bridge.errors import ToolError
+from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
-from .drawing import escaped, title
+from .drawing import title
 from .files import held
 from .paths import accessed, lexical, permitted, resolved
 from .ripgrep import ripgrep

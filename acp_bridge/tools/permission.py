@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from acp_bridge.content import JsonObject, ShownBlock
+from acp_bridge.text import escaped
 
 from .tool import Access, Drawing
 
@@ -95,7 +96,7 @@ def options_for(access: Access) -> tuple[PermissionOption, ...]:
     if not access.scope or access.protected:
         return once, reject
     always = PermissionOption(
-        option_id="allow_always", name=f"Always allow in this session: {access.scope}", kind="allow_always"
+        option_id="allow_always", name=f"Always allow in this session: {escaped(access.scope)}", kind="allow_always"
     )
     return once, always, reject
 

@@ -29,6 +29,7 @@ from acp_bridge.session import (
 )
 from acp_bridge.text import Secrets, mended, mended_text
 
+from .asking import hidden_said, inquired, readable
 from .files import Files
 from .guard import Commands
 from .permission import Choice, Mode, PermissionOption, Permit, Question, decide, denial, options_for
@@ -217,7 +218,8 @@ class Pipeline:
         except Exception:
             logger.exception("tool %s failed to show what %s would do", request.name, request.call_id)
             return ()
-        return _bounded(ToolOutput(content=(), shown=shown), self.secrets).shown
+        bounded = _bounded(ToolOutput(content=(), shown=shown), self.secrets)
+        return tuple(map(readable, bounded.shown))
 
     async def _dispatched(
         self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, failures: list[Failure]
@@ -287,7 +289,7 @@ class _Progress:
             commands=pipeline.commands,
             seen=pipeline.journal.log.state.digests,
             progress=self._tell,
-            ask=partial(pipeline.watcher.inquire, self._call_id),
+            ask=partial(inquired, partial(pipeline.watcher.inquire, self._call_id)),
             permitted=access.paths,
         )
 
@@ -350,6 +352,7 @@ def _bounded(output: ToolOutput, secrets: Secrets) -> ToolOutput:
         )
         for block in output.shown
     )
+    shown = tuple(part for block in shown for part in hidden_said(block))
     digests = {mended_text(path): digest for path, digest in output.digests.items()}
     return replace(output, content=content, shown=shown, digests=digests)
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
+from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
-from .drawing import escaped, title
+from .drawing import title
 from .paths import accessed, lexical, permitted, resolved
 from .ripgrep import ripgrep
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace

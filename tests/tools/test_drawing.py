@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_bridge.errors import ToolError
+from acp_bridge.text import escaped
 from acp_bridge.tools import Tool, Workspace, builtin_tools
-from acp_bridge.tools.drawing import TITLE, escaped, title
+from acp_bridge.tools.drawing import TITLE, title
 
 WORKSPACE = Workspace(cwd=Path("/p"), roots=(Path("/p"),))
 TOOLS = tuple(tool for tool in builtin_tools() if tool.spec.name not in ("update_plan", "ask_user"))

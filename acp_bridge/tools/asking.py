@@ -1,0 +1,66 @@
+"""What a person is asked, as they can be shown it: nothing in it hides, whoever wrote it.
+
+Owns that every question goes through the one escaping, and what is said of a change that holds what no eye sees. Knows
+neither who asks nor what for.
+"""
+
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeAlias
+
+from acp_bridge.content import Diff, ShownBlock, Text
+from acp_bridge.text import escaped, unseen
+
+from .tool import UserAnswer
+
+MOST_NAMED = 10
+"""Places of one change that are named."""
+
+_WIDE = re.compile(r"[^\S\n]{80,}(?=\S)")
+
+Inquire: TypeAlias = Callable[[str, tuple[str, ...]], Awaitable[UserAnswer]]
+
+
+async def inquired(inquire: Inquire, question: str, options: tuple[str, ...]) -> UserAnswer:
+    """Ask the user; an option that was chosen comes back as whoever asked wrote it."""
+    shown = {escaped(option): option for option in options}
+    answer = await inquire(escaped(question, lines=True), tuple(shown))
+    return UserAnswer(answer.outcome, shown.get(answer.text, answer.text))
+
+
+def readable(block: ShownBlock) -> ShownBlock:
+    """Return a block of what a call would do as it can be shown; a diff as it is: it says what will be written."""
+    return Text(text=escaped(block.text, lines=True)) if isinstance(block, Text) else block
+
+
+def hidden_said(block: ShownBlock) -> Iterator[ShownBlock]:
+    """Yield a block and, below a diff that holds what no eye sees, where that is."""
+    yield block
+    if isinstance(block, Diff) and (hidden := hidden_in(block)):
+        yield Text(text=hidden)
+
+
+def hidden_in(change: Diff) -> str:
+    """Return what no eye sees in the lines that differ, and where; empty if there is nothing."""
+    old, new = (change.old_text or "").split("\n"), change.new_text.split("\n")
+    places = [*_places(new, set(old), "line"), *_places(old, set(new), "old line")]
+    if not places:
+        return ""
+    more = f"; and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
+    return "Not to be seen in this change: " + "; ".join(places[:MOST_NAMED]) + more
+
+
+def _places(lines: list[str], others: set[str], word: str) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        if line in others:
+            continue
+        for found in unseen(line.removesuffix("\r")):
+            if not (number == 1 and found.start() == 0 and found.group() == "\ufeff"):  # the file's byte order mark
+                yield f"{_name(found.group())} at {word} {number}, column {found.start() + 1}"
+        if blanks := _WIDE.search(line):
+            yield f"more text behind {len(blanks.group())} blanks at {word} {number}"
+
+
+def _name(char: str) -> str:
+    return f"U+{ord(char):04X} {unicodedata.name(char, '')}".rstrip()

@@ -1,0 +1,157 @@
+"""What a person is asked or told: nothing that a model, a file or a server wrote hides in it."""
+
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_bridge.content import Diff, Text
+from acp_bridge.text import escaped
+from acp_bridge.tools import Access, UserAnswer
+from acp_bridge.tools.asking import hidden_in, hidden_said, inquired
+from acp_bridge.tools.permission import options_for
+
+DEFAULT_IGNORABLE = """00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF
+FFA0 FFF0-FFF8 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"""
+"""Unicode's DerivedCoreProperties.txt, Default_Ignorable_Code_Point; unassigned ones are in it, so it stays."""
+
+BIDI = "061C 200E-200F 202A-202E 2066-2069"
+CONTROLS = "0000-0008 000B-001F 007F-009F 2028-2029 D800-DFFF"
+
+
+def points(ranges: str) -> list[str]:
+    ends = [part.split("-") for part in ranges.split()]
+    return [chr(code) for end in ends for code in range(int(end[0], 16), int(end[-1], 16) + 1)]
+
+
+@pytest.mark.parametrize("ranges", [DEFAULT_IGNORABLE, BIDI, CONTROLS, "2800 16FE4 1D159 FFFE-FFFF"])
+@pytest.mark.parametrize("lines", [False, True])
+def test_no_character_that_hides_or_turns_is_shown_as_it_is(ranges: str, lines: bool) -> None:
+    chars = points(ranges)
+    shown = escaped("".join(chars), lines=lines)
+    assert shown.isascii()
+    assert shown.isprintable()
+    assert shown.count("\\") == len(chars)  # none is left out, each reads as what it is
+
+
+@given(st.text(st.characters(codec=None)))
+def test_a_line_is_printable_and_is_escaped_once(text: str) -> None:
+    assert escaped(text).isprintable()
+    assert escaped(escaped(text)) == escaped(text)
+
+
+@given(st.text(st.characters(codec=None)))
+def test_text_of_several_lines_keeps_only_line_feeds_and_tabs(text: str) -> None:
+    shown = escaped(text, lines=True)
+    assert not [c for c in shown if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    assert escaped(shown, lines=True) == shown
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("ls" + " " * 1500 + "; rm -rf x", "ls[1500 spaces]; rm -rf x"),
+        ("a" + " " * 9 + "b", "a" + " " * 9 + "b"),
+        ("a" + " " * 10 + "b", "a[10 spaces]b"),
+        ("a" + "\u3000" * 3 + "b", r"a\u3000\u3000\u3000b"),
+        ("a\x1b]52;c;eA==\x07", r"a\e]52;c;eA==\x07"),
+        ("Größe 漢字 ✓", "Größe 漢字 ✓"),
+    ],
+)
+def test_a_line_says_what_would_push_its_rest_out_of_sight(raw: str, shown: str) -> None:
+    assert escaped(raw) == shown
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("def f():\n" + " " * 40 + "x\n\n\n\ty", "def f():\n" + " " * 40 + "x\n\n\n\ty"),
+        ("yes?" + " " * 300 + "no", "yes?[300 spaces]no"),
+        ("yes?" + "\t\u3000" * 150 + "no", "yes?[300 spaces]no"),
+        ("yes?" + "\n" * 401 + "no", "yes?\n[400 empty lines]\nno"),
+        ("yes?" + "\n \t" * 400 + "\nno", "yes?\n[400 empty lines]\nno"),
+        ("\u00ab\u202foui\u00a0!\u202f\u00bb", "\u00ab\u202foui\u00a0!\u202f\u00bb"),
+    ],
+)
+def test_several_lines_say_so_too_and_keep_what_is_usual(raw: str, shown: str) -> None:
+    assert escaped(raw, lines=True) == shown
+
+
+def test_megabytes_of_blanks_are_counted_in_a_moment() -> None:
+    assert escaped(" \n" * 1_000_000 + "x", lines=True) == " \n[999999 empty lines]\nx"
+    assert escaped(" " * 5_000_000) == "[5000000 spaces]"
+
+
+def test_what_is_allowed_for_good_is_named_so_that_it_can_be_read() -> None:
+    [_, always, _] = options_for(Access(kind="execute", scope="cat a\ufe0f" + " " * 50 + "b in '/p'"))
+    assert always.name == r"Always allow in this session: cat a\ufe0f[50 spaces]b in '/p'"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_a_question_is_escaped_and_a_choice_comes_back_as_it_was_written() -> None:
+    asked: list[object] = []
+
+    async def person(question: str, options: tuple[str, ...]) -> UserAnswer:
+        asked.extend((question, options))
+        return UserAnswer("answered", options[1])
+
+    answer = await inquired(person, "Go\u202e on?\x1b[2J\nnow", ("no", "y\u200bes"))
+    assert asked == ["Go\\u202e on?\\e[2J\nnow", ("no", "y\\u200bes")]
+    assert answer == UserAnswer("answered", "y\u200bes")
+
+
+def changed(old: str | None, new: str) -> Diff:
+    return Diff(path="/p/a", old_text=old, new_text=new)
+
+
+def test_a_change_says_what_in_it_cannot_be_seen_and_stays_as_it_will_be_written() -> None:
+    change = changed("if ok:\n  go()\n", "if ok:\n  go()\u202e # \u2066\n  x\u200b = 1\n" + " " * 1500 + "evil()\n")
+    shown, said = hidden_said(change)
+    assert shown == change
+    assert said == Text(
+        text="Not to be seen in this change: U+202E RIGHT-TO-LEFT OVERRIDE at line 2, column 7; "
+        "U+2066 LEFT-TO-RIGHT ISOLATE at line 2, column 11; U+200B ZERO WIDTH SPACE at line 3, column 4; "
+        "more text behind 1500 blanks at line 4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a\u200b\nb\n", "a\u200b\nc\n"),  # in a line that stays
+        ("\ufeffa\r\nb\r\n", "\ufeffA\r\nB\tx\r\n"),
+        (None, "\ufeffnew\r\n"),
+        ("x", "Größe 漢字 ✓"),
+    ],
+)
+def test_a_change_without_hidden_characters_says_nothing(old: str | None, new: str) -> None:
+    assert hidden_in(changed(old, new)) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("a\u200bb\n", "ab\n", "U+200B ZERO WIDTH SPACE at old line 1, column 2"),
+        (None, "ls\rrm\n", "U+000D at line 1, column 3"),
+        (None, "a\x1b[2J", "U+001B at line 1, column 2"),
+        (None, "❤\ufe0f", "U+FE0F VARIATION SELECTOR-16"),
+        (None, "\u200d" * 25, "; and 15 more"),
+    ],
+)
+def test_what_a_change_takes_away_or_lets_a_terminal_do_is_said_too(old: str | None, new: str, words: str) -> None:
+    assert words in hidden_in(changed(old, new))
+
+
+def test_there_is_one_escaping() -> None:
+    """A second one would miss what the first one learns."""
+    sources = Path(__file__).parents[2].joinpath("acp_bridge").rglob("*.py")
+    defined = [path.name for path in sources if re.search(r"^def \w*escaped?\w*\(", path.read_text(), re.MULTILINE)]
+    assert sorted(set(defined)) == ["text.py"]
