@@ -18,7 +18,7 @@ import anyio
 import orjson
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned
+from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned, StoreReplaced
 from acp_bridge.text import mended_text
 
 from .codec import encode_event
@@ -236,6 +236,8 @@ class Journal:
         batch = tuple(self._unsaved)
         try:
             await self._write_content()
+        except StoreReplaced:  # the log is gone too: its own write says so, and keeps elsewhere what it can
+            pass
         except StoreError as exc:  # what a record needs is not there: the barrier fails, and the log is sound
             self._announce(exc)
             return exc

@@ -1,5 +1,9 @@
-"""Whether a folder lies on a network file system, whose locks and syncs promise less. Reads the table of mounts."""
+"""What the user should know of the file system that sessions lie on: a network's, read-only, or full.
 
+A network's locks and syncs promise less. Owns the words; reads the table of mounts.
+"""
+
+import errno
 from pathlib import Path
 
 _NETWORK = frozenset(
@@ -9,6 +13,27 @@ _NETWORK = frozenset(
     }
 )  # fmt: skip
 _MOUNTS = Path("/proc/self/mounts")
+
+CANNOT_BE_WRITTEN = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
+"""What opening a file for writing says where reading may do; ext4 becomes read-only after an I/O error."""
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+
+
+def with_remedy(said: str, cause: OSError) -> str:
+    """Return `said` with what the user can do about `cause`, if that is known."""
+    if cause.errno in CANNOT_BE_WRITTEN:
+        return f"{said}; make the folder writable, or set ACP_BRIDGE_HOME to one that is"
+    if cause.errno in _FULL:
+        return f"{said}; make room there, or set ACP_BRIDGE_HOME to a folder where there is some"
+    return said
+
+
+def read_only_warning(path: str, cause: OSError) -> str:
+    """Return what the user should know of a session whose log can be read and not written."""
+    return (
+        f"{path} can only be read ({cause.strerror or cause}): the session is shown as it was, and nothing is saved or"
+        " run in it until it can be written again"
+    )
 
 
 def network_warning(path: str, mounts: str | None = None) -> str:

@@ -11,13 +11,14 @@ from itertools import chain
 
 from acp_bridge.errors import StoreReplaced
 
-from .disk import Disk
+from .disk import APPEND, Disk
 from .header import BadLine
 from .lock import Lock
 from .log import OpenLog
 from .record import opened
 from .rewrite import rewrite
 from .scan import Scan, read_bodies
+from .unsaved import write_unsaved
 
 _BEFORE_THE_SYNC = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Why a folder could not even be opened; a sync that was never made has lost nothing."""
@@ -29,6 +30,7 @@ class HeldLog:
     Attributes:
         next_seq: the seq that the next record must have.
         must_rewrite: what was loaded has to be cut, or may not last, so the next save is a rewrite.
+        refusal: why it can only be read, if so; it is poisoned by that, and heals as from any other poison.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class HeldLog:
         self.must_rewrite = self._cut or (found is not None and found.may_not_last)
         self._names_are_durable = found is None
         self._names_are_lost: OSError | None = None
+        self.refusal = log.poison
 
     @property
     def path(self) -> str:
@@ -65,6 +68,7 @@ class HeldLog:
         if self.must_rewrite:
             return self.rewrite(bodies)
         try:
+            self._log.check_untouched()  # before a folder that is gone is taken for one that cannot be synced
             self._make_names_durable()
             size = self._log.append(bodies)
         except StoreReplaced as exc:
@@ -78,12 +82,13 @@ class HeldLog:
 
         Heals poison. Raises as `save`.
         """
-        self._make_names_durable()
         old = self._log
         kept = chain(read_bodies(self._disk, old.fd, old.first, old.durable), self._tail)
         copy = f"cut-{old.first.gen}.jsonl" if self._cut else ""
         try:
             old.check_untouched()
+            self._make_writable()
+            self._make_names_durable()
             new = rewrite(self._disk, self._lock, old, kept, bodies, gen=self._make_gen(), copy=copy)
         except OSError as exc:
             raise old.poisoned_by(exc) from exc
@@ -118,7 +123,24 @@ class HeldLog:
             raise self._log.poisoned_by(exc) from exc
         self._names_are_durable = True
 
+    def _make_writable(self) -> None:
+        """Find out whether what could only be read can be written now."""
+        if self.refusal is not None:
+            self._lock.make_writable()
+            self._disk.close(self._disk.open(self._log.path, APPEND))
+            self.refusal = None
+
+    def check_in_place(self) -> None:
+        """Raise StoreReplaced unless the log is still at its path; from then on, every save does."""
+        self._log.check_in_place()
+
     def _with_unsaved_kept(self, replaced: StoreReplaced, bodies: Sequence[bytes]) -> StoreReplaced:
-        path = self._log.write_unsaved(bodies) if bodies else ""
-        told = f"; what was not saved is in {path}" if path else ""
+        told = ""
+        if bodies:
+            path = write_unsaved(self._disk, self._log, bodies)
+            told = f"; what was not saved is in {path}" if path else f"; {_counted(len(bodies))} not saved, nor kept"
         return StoreReplaced(f"{replaced}{told}", session_id=replaced.session_id, path=replaced.path)
+
+
+def _counted(events: int) -> str:
+    return f"{events} event was" if events == 1 else f"{events} events were"

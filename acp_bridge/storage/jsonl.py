@@ -6,7 +6,8 @@ their own modules.
     root/ID/log.jsonl          the log
     root/ID/SHA-256            a content file
     root/ID/cut-GEN.jsonl      a log as it was before a repair cut it or a salvage went round damage
-    root/ID/unsaved-TIME.jsonl what could not be saved because somebody else changed the log
+    root/ID/unsaved-TIME.jsonl what could not be saved because somebody else changed the log; as unsaved-ID-TIME.jsonl
+                               in root, above it or among temporary files where root/ID is gone
     root/ID.lock               the lock and the mark; never deleted
     root/tmp-ID, trash-ID      a session that is being made, or removed
     root/index.cache           the listing's memory; may be deleted
@@ -29,7 +30,7 @@ from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter
 
 from . import names
 from .disk import Disk, OsDisk
-from .filesystem import network_warning
+from .filesystem import network_warning, read_only_warning
 from .header import new_gen
 from .held import HeldLog
 from .listing import Listing
@@ -89,7 +90,10 @@ class JsonlStore:
         return self._hold(opened, loaded)
 
     def _hold(self, opened: HeldLog, loaded: Loaded) -> JsonlSession:
-        held = JsonlSession(self._disk, opened, loaded, warning=self._warning(), let_go=self._forget)
+        warning = self._warning()
+        if opened.refusal is not None:
+            warning = f"{read_only_warning(opened.path, opened.refusal)}. {warning}".removesuffix(". ")
+        held = JsonlSession(self._disk, opened, loaded, warning=warning, let_go=self._forget)
         self._held[loaded.header.session_id] = held
         return held
 

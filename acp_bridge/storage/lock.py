@@ -15,6 +15,7 @@ from acp_bridge.errors import SessionInUse, StoreError
 
 from . import mark
 from .disk import LOCK, READ, Disk
+from .filesystem import CANNOT_BE_WRITTEN, with_remedy
 
 PATIENCE_S = 2.0
 """A killed holder with much memory lets go some 30 ms after its death, and a busy machine takes longer."""
@@ -24,14 +25,24 @@ _HOLDER_SIZE = 256
 
 
 class Lock:
-    """The lock of one session, held until `release`."""
+    """The lock of one session, held until `release`.
 
-    def __init__(self, disk: Disk, fd: int) -> None:
+    Attributes:
+        refusal: why the file cannot be written, where it can only be read, or not even be made; then nobody writes the
+            session under it until `make_writable` has succeeded.
+    """
+
+    def __init__(self, disk: Disk, path: str, fd: int | None, *, refusal: OSError | None = None) -> None:
+        self.refusal = refusal
         self._disk = disk
-        self._fd = fd
+        self._path = path
+        self._fd = fd  # what is locked; None if there is no file, and none can be made
+        self._marked = fd if refusal is None else None
 
     def read_mark(self) -> mark.Mark | None:
         """Return the last holder's mark, if it is whole."""
+        if self._fd is None:
+            return None
         try:
             return mark.decode(self._disk.read(self._fd, mark.SIZE, 0))
         except OSError:
@@ -43,12 +54,43 @@ class Lock:
         Raises:
             OSError: it may not be there.
         """
-        if self._disk.write_at(self._fd, new.encode(), 0) != mark.SIZE:
+        if self._marked is None:
+            raise self.refusal or OSError("the mark cannot be written")
+        if self._disk.write_at(self._marked, new.encode(), 0) != mark.SIZE:
             raise OSError("the mark was written in part")
+
+    def make_writable(self) -> None:
+        """Get ready to write the session after all; the file system may take writes again.
+
+        Raises:
+            OSError: it does not, or somebody else has the lock.
+        """
+        if self.refusal is None:
+            return
+        fd = self._disk.open(self._path, LOCK)
+        try:
+            self._own(fd)
+        except BaseException:
+            self._disk.close(fd)
+            raise
+        self._marked, self.refusal = fd, None
+
+    def _own(self, fd: int) -> None:
+        """Make sure that `fd` is the file that is locked here; a second lock on it would be refused, even to us."""
+        if self._fd is None:
+            held = self._disk.try_lock(fd)
+        else:
+            mine, other = self._disk.fstat(self._fd), self._disk.fstat(fd)
+            held = (mine.st_ino, mine.st_dev) == (other.st_ino, other.st_dev)
+        if not held:
+            raise OSError("another process has the lock")
+        _sign(self._disk, fd)
 
     def release(self) -> None:
         """Let the next one in."""
-        self._disk.close(self._fd)
+        for fd in {self._fd, self._marked}:
+            if fd is not None:
+                self._disk.close(fd)
 
 
 def acquire(disk: Disk, path: str, session_id: str, *, patience_s: float = PATIENCE_S) -> Lock:
@@ -67,8 +109,35 @@ def acquire(disk: Disk, path: str, session_id: str, *, patience_s: float = PATIE
             disk.close(fd)
             raise
     except OSError as exc:
+        said = with_remedy(f"cannot lock the file {path!r}: {exc}", exc)
+        raise StoreError(said, session_id=session_id, path=path) from exc
+    return Lock(disk, path, fd)
+
+
+def acquire_to_read(disk: Disk, path: str, session_id: str, *, patience_s: float = PATIENCE_S) -> Lock:
+    """Take the lock, also where it can only be read, as on a file system that has become read-only.
+
+    Raises:
+        SessionInUse, StoreError: as `acquire`.
+    """
+    try:
+        return acquire(disk, path, session_id, patience_s=patience_s)
+    except StoreError as exc:
+        refusal = exc.__cause__
+        if not (isinstance(refusal, OSError) and refusal.errno in CANNOT_BE_WRITTEN):
+            raise
+    try:
+        fd = disk.open(path, READ)
+    except FileNotFoundError:
+        return Lock(disk, path, None, refusal=refusal)
+    except OSError as exc:
         raise StoreError(f"cannot lock the file {path!r}: {exc}", session_id=session_id, path=path) from exc
-    return Lock(disk, fd)
+    try:
+        _wait(disk, fd, session_id, patience_s)
+    except BaseException:
+        disk.close(fd)
+        raise
+    return Lock(disk, path, fd, refusal=refusal)
 
 
 def peek_mark(disk: Disk, path: str) -> mark.Mark | None:
@@ -78,7 +147,7 @@ def peek_mark(disk: Disk, path: str) -> mark.Mark | None:
     except OSError:
         return None
     try:
-        return Lock(disk, fd).read_mark()
+        return Lock(disk, path, fd).read_mark()
     finally:
         disk.close(fd)
 

@@ -4,12 +4,11 @@ Owns the one routine that appends. The first failure of a write or a sync poison
 return success, reading back would show the data, and after a power cut it would be gone.
 """
 
-import time
 from collections.abc import Sequence
 
 from acp_bridge.errors import StorePoisoned, StoreReplaced
 
-from .disk import NEW, Disk, write_whole
+from .disk import Disk, write_whole
 from .header import FirstLine
 from .lock import Lock
 from .mark import Mark
@@ -33,6 +32,7 @@ class OpenLog:
         self.poison: OSError | None = None
         self.inode = status.st_ino
         self._device = status.st_dev
+        self._lost: StoreReplaced | None = None
         self._disk = disk
         self._lock = lock
         self._seal = Seal(first.header.session_id, first.gen)
@@ -104,27 +104,21 @@ class OpenLog:
 
         On a poisoned log, where a failed write may have left it.
         """
+        self.check_in_place()
+        self._check_length(self._explained if self.poison else self._end)
+
+    def check_in_place(self) -> None:
+        """Raise StoreReplaced unless the file is at its path; once it was not, it never is again."""
+        if self._lost is not None:
+            raise self._lost
         try:
             there = self._disk.lstat(self.path)
         except OSError as exc:
-            raise self._replaced(f"it cannot be found: {exc}") from exc
+            self._lost = self._replaced(f"it cannot be found: {exc}")
+            raise self._lost from exc
         if (there.st_ino, there.st_dev) != (self.inode, self._device):
-            raise self._replaced("another file is in its place")
-        self._check_length(self._explained if self.poison else self._end)
-
-    def write_unsaved(self, bodies: Sequence[bytes]) -> str:
-        """Put records that the log cannot take into a file beside it, as well as can be; return its path or `""`."""
-        path = f"{self.path.rpartition('/')[0]}/unsaved-{time.time_ns() // 1_000_000}.jsonl"
-        try:
-            fd = self._disk.open(path, NEW)
-            try:
-                write_whole(self._disk, fd, b"".join(body + b"}\n" for body in bodies))
-                self._disk.sync(fd)
-            finally:
-                self._disk.close(fd)
-        except OSError:
-            return ""
-        return path
+            self._lost = self._replaced("another file is in its place")
+            raise self._lost
 
     def confirm_mark(self) -> None:
         """Say that all of the file is synced. Failing to say so only makes the next opener careful."""

@@ -79,7 +79,7 @@ class JsonlSession:
         name = content.name_of(data)
         if name in self._own_content:
             return name
-        call = Call(partial(content.put, self._disk, self._held.folder, name, data))
+        call = Call(partial(self._put, name, data))
         self._putting = {other for other in self._putting if not other.ended} | {call}
         start(call, f"content {self._id}")
         await _seen_through(call)
@@ -90,6 +90,13 @@ class JsonlSession:
             raise StoreError(f"cannot store {path}: {exc}", session_id=self._id, path=path) from exc
         self._own_content.add(name)
         return name
+
+    def _put(self, name: str, data: bytes) -> None:
+        try:
+            content.put(self._disk, self._held.folder, name, data)
+        except OSError:
+            self._held.check_in_place()  # the whole folder may be gone, and the log with it
+            raise
 
     async def get_content(self, name: str) -> bytes | None:
         return await in_own_thread(partial(content.get, self._disk, self._held.folder, name), f"content {self._id}")

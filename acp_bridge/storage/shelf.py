@@ -15,6 +15,7 @@ from acp_bridge.session.store import Loaded
 
 from . import content, folder, lock, names
 from .disk import APPEND, READ, Disk, remove_tree
+from .filesystem import CANNOT_BE_WRITTEN, with_remedy
 from .header import FirstLine, parsed
 from .held import HeldLog
 from .lock import Lock
@@ -48,8 +49,8 @@ class Shelf:
             raise
 
     def hold(self, session_id: str) -> tuple[HeldLog, Loaded]:
-        """Return the session, held, and what is in it."""
-        held = self.lock_of(session_id)
+        """Return the session, held, and what is in it; where it cannot be written, it is held poisoned."""
+        held = self.lock_of(session_id, take=lock.acquire_to_read)
         try:
             return self._open(held, session_id)
         except BaseException:
@@ -113,10 +114,11 @@ class Shelf:
 
     def _open(self, held: Lock, session_id: str) -> tuple[HeldLog, Loaded]:
         records: list[Record] = []
-        fd, path = self._open_log(session_id, APPEND)
+        fd, path, refusal = self._open_log_of(held, session_id)
         try:
             found = self._scan(fd, session_id, path, held.read_mark(), records)
             log = OpenLog(self.disk, held, path, fd, found.first, end=found.length, durable=found.durable)
+            log.poison = refusal
         except BaseException:
             self.disk.close(fd)
             raise
@@ -128,6 +130,18 @@ class Shelf:
             next_seq=found.records,
         )
         return HeldLog(self.disk, held, log, self.make_gen, records=found.records, found=found), loaded
+
+    def _open_log_of(self, held: Lock, session_id: str) -> tuple[int, str, OSError | None]:
+        """Open the log of a locked session for writing or, where that is refused, for reading; say why."""
+        refusal = held.refusal
+        if refusal is None:
+            try:
+                return (*self._open_log(session_id, APPEND), None)
+            except StoreError as exc:
+                refusal = exc.__cause__
+                if not (isinstance(refusal, OSError) and refusal.errno in CANNOT_BE_WRITTEN):
+                    raise
+        return (*self._open_log(session_id, READ), refusal)
 
     def _scan(self, fd: int, session_id: str, path: str, mark: Mark | None, records: list[Record]) -> Scan:
         def take(envelope: JsonObject) -> None:
@@ -178,10 +192,10 @@ class Shelf:
             raise self.failed("find", session_id, exc) from exc
         raise StoreError(f"{path!r} is no folder, or a link to one", session_id=session_id, path=path)
 
-    def lock_of(self, session_id: str) -> Lock:
-        """Return the lock of a session that is there."""
+    def lock_of(self, session_id: str, *, take: Callable[..., Lock] = lock.acquire) -> Lock:
+        """Return the lock of a session that is there, taken by `take`."""
         self.find(session_id)  # an unknown id must not leave a lock file
-        held = self._lock(session_id)
+        held = take(self.disk, self.lock_path(session_id), session_id, patience_s=self._patience_s)
         try:
             self.find(session_id)
         except BaseException:
@@ -238,4 +252,5 @@ class Shelf:
     def failed(self, verb: str, session_id: str, exc: OSError) -> StoreError:
         """Return the error that says what could not be done to which session."""
         path = f"{self.root}/{session_id}"
-        return StoreError(f"cannot {verb} session {session_id!r} in {path}: {exc}", session_id=session_id, path=path)
+        said = with_remedy(f"cannot {verb} session {session_id!r} in {path}: {exc}", exc)
+        return StoreError(said, session_id=session_id, path=path)

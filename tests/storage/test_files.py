@@ -12,8 +12,8 @@ import anyio.to_thread
 import pytest
 from storage.words import TURN, header, loaded, made, records, store_in
 
-from acp_bridge.errors import SessionNotFound, StoreError
-from acp_bridge.session import SessionFilter
+from acp_bridge.errors import SessionInUse, SessionNotFound, StoreError, StorePoisoned, StoreReplaced
+from acp_bridge.session import SessionFilter, TurnEnded, TurnStarted
 from acp_bridge.storage import JsonlStore
 from acp_bridge.storage.disk import OsDisk
 from acp_bridge.storage.filesystem import network_warning
@@ -161,24 +161,110 @@ def test_a_network_file_system_is_told_of(kind: str, warns: bool) -> None:
     assert network_warning("/home/ab/sessions", mounts) == ""
 
 
-async def test_a_read_only_root_is_an_error_that_names_the_path(tmp_path: Path) -> None:
-    class ReadOnly(OsDisk):
-        def open(self, path: str, flags: int) -> int:
-            if flags & (os.O_RDWR | os.O_WRONLY):
-                raise OSError(30, "read-only file system", path)
-            return super().open(path, flags)
+class ReadOnly(OsDisk):
+    """The real disk, nothing of which can be written for as long as `refusal` is set."""
 
-        def make_folder(self, path: str) -> None:
-            raise OSError(30, "read-only file system", path)
+    refusal = errno.EROFS
 
+    def _refuse(self, path: str) -> None:
+        if self.refusal:
+            raise OSError(self.refusal, os.strerror(self.refusal), path)
+
+    def open(self, path: str, flags: int) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            self._refuse(path)
+        return super().open(path, flags)
+
+    def make_folder(self, path: str) -> None:
+        self._refuse(path)
+        super().make_folder(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._refuse(target)
+        super().rename(source, target)
+
+
+REFUSALS = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_root_that_can_only_be_read_makes_no_session_and_says_what_to_do(tmp_path: Path, refusal: int) -> None:
     await made(tmp_path)
-    store = JsonlStore(tmp_path, disk=ReadOnly())
-    with pytest.raises(StoreError, match=str(tmp_path)):
+    disk = ReadOnly()
+    disk.refusal = refusal
+    store = JsonlStore(tmp_path, disk=disk)
+    with pytest.raises(StoreError, match=rf"{tmp_path}.*set ACP_BRIDGE_HOME"):
         await store.create(header("s2"), [])
-    with pytest.raises(StoreError, match=str(tmp_path)):
-        await store.hold("s1")
+    with pytest.raises(StoreError):
+        await store.delete("s1")
     assert len((await store.read("s1")).records) == 2
     assert len((await store.list(SessionFilter())).sessions) == 1
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("lock", ["there", "gone"])
+async def test_a_session_that_can_only_be_read_is_held_and_saved_once_it_can_be_written(
+    tmp_path: Path, refusal: int, lock: str
+) -> None:
+    await made(tmp_path)
+    if lock == "gone":
+        (tmp_path / "s1.lock").unlink()
+    disk = ReadOnly()
+    disk.refusal = refusal
+    session = await JsonlStore(tmp_path, disk=disk, patience_s=0.05).hold("s1")
+    assert len(session.loaded.records) == 2
+    assert str(tmp_path / "s1") in session.warning
+    assert "can only be read" in session.warning
+    more = records([TurnStarted(turn=2)], first=2)
+    for attempt in (session.repair, session.append, session.salvage, session.append):
+        with pytest.raises(StorePoisoned, match=os.strerror(refusal)):
+            await attempt(more)
+    disk.refusal = 0
+    await session.salvage(more)
+    await session.append(records([TurnEnded(turn=2, reason="completed")], first=3))
+    with pytest.raises(SessionInUse):
+        await store_in(tmp_path).hold("s1")
+    await session.close()
+    assert len((await loaded(tmp_path)).records) == 4
+
+
+async def test_a_session_that_can_only_be_read_is_held_once(tmp_path: Path) -> None:
+    await made(tmp_path)
+    first = await JsonlStore(tmp_path, disk=ReadOnly(), patience_s=0.05).hold("s1")
+    with pytest.raises(SessionInUse):
+        await JsonlStore(tmp_path, disk=ReadOnly(), patience_s=0.05).hold("s1")
+    await first.close()
+
+
+async def test_what_was_held_without_a_lock_is_not_written_while_another_holds_it(tmp_path: Path) -> None:
+    await made(tmp_path)
+    (tmp_path / "s1.lock").unlink()
+    disk = ReadOnly()
+    viewer = await JsonlStore(tmp_path, disk=disk, patience_s=0.05).hold("s1")
+    disk.refusal = 0
+    writer = await store_in(tmp_path).hold("s1")
+    with pytest.raises(StorePoisoned, match="another process has the lock"):
+        await viewer.salvage(records([TurnStarted(turn=2)], first=2))
+    await writer.append(records([TurnStarted(turn=2)], first=2))
+    await writer.close()
+    with pytest.raises(StoreReplaced):
+        await viewer.salvage(records([TurnStarted(turn=2)], first=2))
+    await viewer.close()
+
+
+async def test_a_log_that_its_owner_made_read_only_is_not_replaced(tmp_path: Path) -> None:
+    class Protected(OsDisk):
+        def open(self, path: str, flags: int) -> int:
+            if flags & os.O_RDWR and path.endswith("log.jsonl"):
+                raise OSError(errno.EACCES, "permission denied", path)
+            return super().open(path, flags)
+
+    inode = (await made(tmp_path)).stat().st_ino
+    session = await JsonlStore(tmp_path, disk=Protected()).hold("s1")
+    with pytest.raises(StorePoisoned):
+        await session.salvage(records([TurnStarted(turn=2)], first=2))
+    await session.close()
+    assert (tmp_path / "s1/log.jsonl").stat().st_ino == inode
 
 
 @pytest.mark.parametrize(("code", "works"), [(errno.EINVAL, True), (errno.EIO, False)])

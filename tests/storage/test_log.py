@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 import orjson
@@ -186,6 +187,63 @@ async def test_a_log_that_somebody_touched_is_left_alone_and_the_unsaved_is_kept
     await session.close()
     (tmp_path / "s1.lock").touch()
     store_in(tmp_path)._held.clear()
+
+
+def _gone(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize(
+    ("gone", "kept_in"), [("home/sessions/s1", "home/sessions"), ("home/sessions", "home"), ("home", "temporary")]
+)
+async def test_what_a_log_whose_folder_is_gone_cannot_take_is_kept_elsewhere_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str, kept_in: str, fresh: bool
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    root = tmp_path / "home/sessions"
+    await made(root)
+    disk = Counting()
+    session = await store_in(root, disk).hold("s1")
+    if not fresh:
+        await session.append(MORE[:1])
+    _gone(tmp_path / gone)
+    disk.calls.clear()
+    with pytest.raises(StoreReplaced, match=f"is in {tmp_path / kept_in}/unsaved-s1-"):
+        await session.append(MORE[1:] if not fresh else MORE)
+    [unsaved] = (tmp_path / kept_in).glob("unsaved-s1-*.jsonl")
+    assert [orjson.loads(line)["seq"] for line in lines(unsaved)] == ([3] if not fresh else [2, 3])
+    assert unsaved.stat().st_mode & 0o777 == 0o600
+    assert disk.calls == [
+        "write",
+        "sync",
+        "sync_folder",
+    ]  # it is all that there is of them: on the medium, with its name
+    await session.close()
+
+
+async def test_what_cannot_be_kept_anywhere_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    session = await store_in(tmp_path / "home/sessions").create(header(), records(TURN))
+    _gone(tmp_path / "home")
+    with pytest.raises(StoreReplaced, match="2 events were not saved, nor kept"):
+        await session.append(MORE)
+    await session.close()
+
+
+async def test_a_picture_for_a_log_whose_folder_is_gone_does_not_hide_that(tmp_path: Path) -> None:
+    session = await store_in(tmp_path / "sessions").create(header(), records(TURN))
+    folder = tmp_path / "sessions/s1"
+    _gone(folder)
+    with pytest.raises(StoreReplaced):
+        await session.put_content(b"picture")
+    folder.with_name("moved").rename(folder)
+    with pytest.raises(
+        StoreReplaced, match="unsaved-"
+    ):  # the picture is not there: nothing may be logged that needs it
+        await session.append(MORE)
+    await session.close()
 
 
 async def test_a_replaced_session_can_be_loaded_again_in_this_process(tmp_path: Path) -> None:

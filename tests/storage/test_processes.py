@@ -172,19 +172,31 @@ def mounted(*command: str, at: Path) -> Generator[None]:
         subprocess.run(["umount", "-l", str(at)], check=True)
 
 
-async def test_a_read_only_file_system_shows_sessions_and_takes_none(tmp_path: Path) -> None:
+async def test_a_read_only_file_system_shows_sessions_takes_none_and_saves_once_it_is_writable(tmp_path: Path) -> None:
     root, view = tmp_path / "sessions", tmp_path / "view"
     await made(root)
     view.mkdir()
     with mounted("mount", "--bind", str(root), at=view):
         assert succeeds("mount", "-o", "remount,ro,bind", str(view))
-        for attempt in (store_in(view).create(header("s2"), []), store_in(view).hold("s1")):
-            with pytest.raises(StoreError, match="Read-only"):
-                await attempt
+        with pytest.raises(StoreError, match="Read-only"):
+            await store_in(view).create(header("s2"), [])
         with pytest.raises(StoreError):
             await store_in(view).delete("s1")
         assert len((await store_in(view).read("s1")).records) == 2
         assert len((await store_in(view).list(SessionFilter())).sessions) == 1
+        session = await store_in(view).hold("s1")
+        assert (len(session.loaded.records), "Read-only" in session.warning) == (2, True)
+        with pytest.raises(SessionInUse):
+            await store_in(view).hold("s1")
+        more = records([TurnStarted(turn=2)], first=2)
+        with pytest.raises(StorePoisoned, match="Read-only"):
+            await session.append(more)
+        with pytest.raises(StorePoisoned, match="Read-only"):
+            await session.salvage(more)
+        assert succeeds("mount", "-o", "remount,rw,bind", str(view))
+        await session.salvage(more)
+        await session.close()
+        assert len((await loaded(view)).records) == 3
 
 
 async def test_a_disk_that_fails_in_the_write_back_poisons_and_a_later_sync_heals_nothing(tmp_path: Path) -> None:
