@@ -45,7 +45,7 @@ CancelCause: TypeAlias = str
 _BREADTH: Mapping[str, int] = {"plan": 0, "ask": 1, "edit": 2, "full": 3}
 _TITLE_CHARS = 60
 HEAL_S = 30.0
-"""How long a prompt waits for a log to be healed; on a dead disk that never ends."""
+"""How long a prompt, or a change, waits for a log to be healed; on a dead disk that never ends."""
 _STILL_RUNNING = (
     "Commands that were begun before the program was last ended may still be running. Look before you rely on the "
     "state of anything they touch."
@@ -82,6 +82,12 @@ class Parts:
 
 
 _ENDED = Outcome(reason="error", failure=Failure(kind="internal", message="the agent ended before the turn did"))
+
+
+def _all_the_same(failure: BarrierFailed, now: str, later: str) -> BarrierFailed:
+    """Return `failure` with what holds although it was not saved, and no longer than this process."""
+    said = f"{failure}; {now} here all the same, and not saved: once the session is loaded anew, {later} again"
+    return type(failure)(said, barrier=failure.barrier)
 
 
 def _narrowest(*modes: Mode) -> Mode:
@@ -177,7 +183,7 @@ class Agent:
         if not job.dropped:
             return outcome  # its turn was through its own barrier; what a later one logs is not its business
         try:
-            await self._parts.policy.answer(self.journal)
+            await self._confirm()
         except BarrierFailed as exc:
             if outcome.failure is None:
                 return Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
@@ -213,8 +219,10 @@ class Agent:
         """Set a config option, durably.
 
         Raises:
-            BarrierFailed: it could not be saved; the earlier value is in force again, unless the new one narrows.
+            BarrierFailed: it could not be saved; the earlier value is in force again, unless the new one narrows, which
+                the message says.
         """
+        before = self.mode
         if key == "mode":
             self._mode_changes += 1
             self._held_to[self._mode_changes] = cast("Mode", value)  # if it narrows, it does so at once
@@ -223,7 +231,12 @@ class Agent:
             async with self._configuring:  # one after another: each falls back to a value that was confirmed
                 if key == "mode":
                     self._held_to[change] = self.mode
-                await self._logged_config(key, value)
+                try:
+                    await self._logged_config(key, value)
+                except BarrierFailed as exc:
+                    if key == "mode" and self.mode != before:
+                        raise _all_the_same(exc, f"mode {self.mode!r} is in force", f"mode {before!r} is") from exc
+                    raise
         if key == "mode":
             self._held_to = {later: mode for later, mode in self._held_to.items() if later > change}
 
@@ -231,10 +244,20 @@ class Agent:
         before = self.journal.log.state.config
         self.journal.append(SessionConfigured(values={**before, key: value}))
         try:
-            await self._parts.policy.answer(self.journal)
+            await self._confirm()
         except BarrierFailed:
             self.journal.append(SessionConfigured(values=before))
             raise
+
+    async def _confirm(self) -> None:
+        """Pass the answer barrier; a log that a failed write has poisoned is healed first, as before a prompt.
+
+        Raises:
+            BarrierFailed: what was logged is not confirmed on disk.
+        """
+        with anyio.CancelScope(shield=True):
+            await self._heal()
+        await self._parts.policy.answer(self.journal)
 
     async def revoke(self, grant_id: str) -> None:
         """Take a lasting grant back; it is gone at once, saved or not.
@@ -243,7 +266,10 @@ class Agent:
             BarrierFailed: the revocation could not be saved; after a crash the grant may be there again.
         """
         self.journal.append(PermissionRevoked(grant_id=grant_id))
-        await self._parts.policy.answer(self.journal)
+        try:
+            await self._confirm()
+        except BarrierFailed as exc:
+            raise _all_the_same(exc, f"{grant_id!r} is taken back", "it may be there") from exc
 
     # --- life ---
 
@@ -302,7 +328,8 @@ class Agent:
             cancellation.cancel(self._stopping)
         outcome = _ENDED
         try:
-            await self._heal(cancellation)
+            with cancellation.scope():
+                await self._heal()
             await self._prepare(self._turn)
             self._entitle(job)
             outcome = await self._turn.run()
@@ -314,10 +341,10 @@ class Agent:
             self._turn = None
             job.finish(outcome)  # whatever happens: a prompt is waiting for it
 
-    async def _heal(self, cancellation: Cancellation) -> None:
-        """Try to save a log that a failed write has poisoned; else the turn fails at its own first barrier."""
+    async def _heal(self) -> None:
+        """Try to save a log that a failed write has poisoned; else what follows fails at its own barrier."""
         try:
-            with cancellation.scope(), anyio.move_on_after(HEAL_S):
+            with anyio.move_on_after(HEAL_S):
                 await self.journal.salvage()
         except StoreError as exc:
             logger.warning("session %s is still unsaved: %s", self.journal.session_id, exc)

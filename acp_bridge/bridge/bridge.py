@@ -30,7 +30,7 @@ from acp_bridge.acp.inbound import (
 from acp_bridge.acp.outbound import Json, StopReason
 from acp_bridge.agent import Assembly, Job, Outcome
 from acp_bridge.effects import Deadline
-from acp_bridge.errors import BridgeError, SessionInUse, StoreBusy, StoreError
+from acp_bridge.errors import BarrierFailed, BridgeError, SessionInUse, StoreBusy, StoreError
 from acp_bridge.rpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -261,7 +261,15 @@ class Bridge:
                 self._require_route(value)
             case _:
                 raise RpcError(INVALID_PARAMS, "configId: no such option; there are mode, model")
-        await entry.agent.configure(key, value)
+        before = entry.agent.mode
+        try:
+            await entry.agent.configure(key, value)
+        except BarrierFailed:
+            if entry.agent.mode != before:  # what narrows holds, saved or not: the client must not show another
+                entry.conversation.show(outbound.current_mode(entry.agent.mode))
+                options = config_options(entry.agent, self._assembly.routes)
+                entry.conversation.show(outbound.config_options_update(options))
+            raise
 
     def _require_route(self, route: str) -> None:
         if problem := self._assembly.route_problem(route):

@@ -84,6 +84,7 @@ class Journal:
         self._dirty = anyio.Event()
         self._wanted = anyio.Event()
         self._round = _Round()
+        self._salvaging = anyio.Lock(fast_acquire=True)
         self._attached: dict[str, bytes] = {}
         self._repairing = repair
         self._stopped = False
@@ -296,17 +297,18 @@ class Journal:
         Raises:
             StoreError: it cannot be saved now either.
         """
-        if self.failure is None:
-            return
-        self.seal()
-        batch = tuple(self._unsaved)
-        await self._write_content()
-        with self._defects_as_store_errors():
-            await self.held.salvage(batch)
-        self.failure = None
-        self._repairing = False
-        if batch:
-            self._saved(batch)
+        async with self._salvaging:  # a prompt and a change may both try; whoever comes second finds it done
+            if self.failure is None:
+                return
+            self.seal()
+            batch = tuple(self._unsaved)
+            await self._write_content()
+            with self._defects_as_store_errors():
+                await self.held.salvage(batch)
+            self.failure = None
+            self._repairing = False
+            if batch:
+                self._saved(batch)
 
     async def close(self) -> None:
         """Write the rest, salvaging once if need be, and let the session go. Closing twice does nothing.

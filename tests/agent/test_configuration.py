@@ -58,6 +58,54 @@ async def test_a_narrower_mode_that_is_not_saved_stays_in_force_and_the_log_ends
             assert (world.agent.mode, config(world)) == ("plan", {})
 
 
+async def test_a_change_heals_a_log_that_could_not_be_written_before_as_a_prompt_does() -> None:
+    world = World.of([], mode="ask")
+    with anyio.fail_after(5):
+        async with world.running():
+            world.store.memory.failing = True
+            with pytest.raises(BarrierFailed):
+                await world.agent.configure("mode", "full")
+            world.store.memory.failing = False
+            await world.agent.configure("mode", "full")
+            assert (world.agent.mode, world.store.salvages) == ("full", 1)
+            assert world.saved()[-1] == SessionConfigured(values={"mode": "full"})
+            await world.agent.configure("model", "m2")
+            assert world.store.salvages == 1  # a sound log is not written anew
+
+
+async def test_changes_that_meet_on_a_log_that_needs_healing_heal_it_once() -> None:
+    world = World.of([], mode="ask")
+    with anyio.fail_after(5):
+        async with world.running():
+            world.store.memory.failing = True
+            with pytest.raises(BarrierFailed):
+                await world.agent.configure("mode", "full")
+            world.store.memory.failing = False
+            door, salvages = Shut(), world.store.salvages
+            door.shut()
+            world.store.on_salvage = door.pass_through
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(world.agent.configure, "mode", "edit")
+                tasks.start_soon(world.agent.revoke, "grant_1")
+                tasks.start_soon(world.prompt)
+                await door.reached.wait()
+                await anyio.wait_all_tasks_blocked()
+                door.open()
+            assert (world.agent.mode, world.store.salvages) == ("edit", salvages + 1)
+
+
+async def test_a_narrower_mode_that_is_not_saved_is_told_to_hold_all_the_same() -> None:
+    world = World.of([], mode="full")
+    with anyio.fail_after(5):
+        async with world.running():
+            world.store.memory.failing = True
+            with pytest.raises(BarrierFailed, match=r"'plan' is in force here all the same.*mode 'full' is again"):
+                await world.agent.configure("mode", "plan")
+            with pytest.raises(BarrierFailed) as failed:
+                await world.agent.configure("mode", "edit")
+            assert "all the same" not in str(failed.value)  # nothing has changed by it
+
+
 async def test_a_failed_change_never_widens_what_an_earlier_failure_left_narrow() -> None:
     world = World.of([], mode="full")
     with anyio.fail_after(5):
@@ -210,7 +258,7 @@ async def test_a_revoked_grant_is_gone_at_once_saved_or_not() -> None:
             await world.prompt()
             [grant_id] = world.journal.log.state.grants
             world.store.memory.failing = True
-            with pytest.raises(BarrierFailed):
+            with pytest.raises(BarrierFailed, match="taken back here all the same"):
                 await world.agent.revoke(grant_id)
             assert world.journal.log.state.grants == {}
             world.store.memory.failing = False
