@@ -86,7 +86,7 @@ class Answer:
             call_id=f"call_{self.turn}_{self.step}_{place}",
             name=name,
             arguments=text,
-            title=escaped(drawing.title),  # also of a tool of somebody else's
+            title=escaped(mended_text(drawing.title)),  # also of a tool of somebody else's
             kind=drawing.kind,
             locations=tuple(replace(place, path=mended_text(place.path)) for place in drawing.locations),
         )

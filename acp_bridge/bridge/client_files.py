@@ -7,11 +7,13 @@ rules as for the disk: a client is not trusted to check.
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio.to_thread
+
 from acp_bridge.acp import RESOURCE_NOT_FOUND, ClientCapabilities, Method
 from acp_bridge.acp.inbound import FileText, parsed
 from acp_bridge.errors import ToolError
 from acp_bridge.rpc import Peer, RpcError
-from acp_bridge.tools import Files
+from acp_bridge.tools import ABSENT, Files, FileState, digest
 
 from .asking import asked, reason
 
@@ -25,35 +27,64 @@ class ClientFiles:
     session_id: str
     disk: Files
 
-    async def read_text(self, path: Path) -> str:
-        """Return the text as the editor has it.
+    async def look(self, path: Path) -> FileState:
+        """Return the text as the editor has it, beside what lies on the disk.
 
         Raises:
-            ToolError: there is no such file, or the client could not read it.
+            ToolError: the client could not read it.
         """
         if not self.client.read_text_file:
-            return await self.disk.read_text(path)
-        params = {"sessionId": self.session_id, "path": str(path)}
-        try:
-            return parsed(FileText, await asked(self.peer, Method.FS_READ_TEXT_FILE, params)).content
-        except RpcError as exc:
-            if exc.code == RESOURCE_NOT_FOUND:
-                raise ToolError(f"There is no file {str(path)!r}.") from exc
-            raise ToolError(f"The editor could not read {str(path)!r}: {reason(exc)}.") from exc
-        except ValueError as exc:
-            raise ToolError(f"The editor's answer for {str(path)!r} was malformed.") from exc
+            return await self.disk.look(path)
+        lying = await self._on_disk(path)
+        text = await self._text(path, lying)
+        if text is None or (not text and not lying.disk):  # some editors make an empty buffer of what does not exist
+            return ABSENT
+        return await anyio.to_thread.run_sync(_compared, text, lying)
 
-    async def write_text(self, path: Path, text: str) -> None:
+    async def write_text(self, path: Path, text: str, before: FileState) -> FileState:
         """Replace or create the file in the editor.
 
         Raises:
             ToolError: the client could not write it.
         """
         if not self.client.write_text_file:
-            await self.disk.write_text(path, text)
-            return
+            return await self.disk.write_text(path, text, before)
         params = {"sessionId": self.session_id, "path": str(path), "content": text}
         try:
             await asked(self.peer, Method.FS_WRITE_TEXT_FILE, params)
         except RpcError as exc:
             raise ToolError(f"The editor could not write {str(path)!r}: {reason(exc)}.") from exc
+        lying = await self._on_disk(path)  # some editors save at once, some when the user does
+        return await anyio.to_thread.run_sync(_compared, text, lying)
+
+    async def _text(self, path: Path, lying: FileState) -> str | None:
+        params = {"sessionId": self.session_id, "path": str(path)}
+        try:
+            return parsed(FileText, await asked(self.peer, Method.FS_READ_TEXT_FILE, params)).content
+        except RpcError as exc:
+            if not lying.disk:  # whatever the code: not all clients say that a file does not exist as the protocol does
+                return None
+            if exc.code == RESOURCE_NOT_FOUND:
+                raise ToolError(f"The editor has no file {str(path)!r}, although there is one on the disk.") from exc
+            raise ToolError(f"The editor could not read {str(path)!r}: {reason(exc)}.") from exc
+        except ValueError as exc:
+            raise ToolError(f"The editor's answer for {str(path)!r} was malformed.") from exc
+
+    async def _on_disk(self, path: Path) -> FileState:
+        try:
+            return await self.disk.look(path)
+        except ToolError:  # no text, or too large: the editor may have text all the same, and nothing is lost unseen
+            return _UNREADABLE
+
+
+_UNREADABLE = FileState(None, "", "unreadable")
+
+
+def _compared(text: str, lying: FileState) -> FileState:
+    saved = lying.text is not None and _plain(lying.text) == _plain(text)
+    return FileState(text, digest(text), lying.disk, saved=saved, disk_time_ms=lying.disk_time_ms)
+
+
+def _plain(text: str) -> str:
+    """Return the text as editors hold it: line ends and a byte order mark are theirs to put back."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")

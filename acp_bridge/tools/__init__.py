@@ -6,8 +6,9 @@ Owns the Tool, Files and Commands ports and the built-in tools. Knows no model a
 from .ask_user import AskUser
 from .drawing import title
 from .edit_file import EditFile
-from .files import Files, LocalFiles
+from .files import ABSENT, Files, FileState, LocalFiles, digest
 from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
+from .known_files import KnownFiles
 from .list_files import ListFiles
 from .mcp import McpOptions, McpServers, ServerSpec
 from .permission import MODES, Choice, Mode, PermissionOption, Permit, Question
@@ -20,6 +21,7 @@ from .update_plan import UpdatePlan
 from .write_file import WriteFile
 
 __all__ = [
+    "ABSENT",
     "MODES",
     "Access",
     "Call",
@@ -27,8 +29,10 @@ __all__ = [
     "Commands",
     "Drawing",
     "Ended",
+    "FileState",
     "Files",
     "GuardedCommands",
+    "KnownFiles",
     "LocalFiles",
     "McpOptions",
     "McpServers",
@@ -46,6 +50,7 @@ __all__ = [
     "Watcher",
     "Workspace",
     "builtin_tools",
+    "digest",
     "earlier_commands_ended",
     "parsed_arguments",
     "title",

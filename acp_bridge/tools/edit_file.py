@@ -9,9 +9,8 @@ from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 
 from .arguments import Arguments, checked, parsed
-from .changes import drawn, refuse_if_changed
+from .changes import drawn, unsaved_said
 from .drawing import title
-from .files import digest
 from .paths import accessed, lexical, permitted, resolved
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
@@ -69,7 +68,7 @@ class EditFile:
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
         edit = await _planned(parsed(_Arguments, arguments), call)
-        return drawn(edit.path, edit.old, edit.new)
+        return *drawn(edit.path, edit.old, edit.new), *unsaved_said(call, edit.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Replace, and return the diff."""
@@ -80,7 +79,7 @@ class EditFile:
         return ToolOutput(
             content=(Text(text=f"Edited {asked.path}{times}."),),
             shown=drawn(edit.path, edit.old, edit.new),
-            digests={str(edit.path): digest(edit.new)},
+            digests={str(edit.path): call.files.digest_of(edit.path)},
         )
 
 
@@ -94,8 +93,9 @@ class _Edit:
 
 async def _planned(asked: _Arguments, call: Call) -> _Edit:
     path = permitted(asked.path, call)
-    old = await call.files.read_text(path)
-    refuse_if_changed(call, path, old)
+    old = await call.files.text_to_change(path)
+    if old is None:
+        raise ToolError(f"{str(path)!r} does not exist; write_file makes new files")
     return _Edit(path, old, *replaced(old, asked.old_text, asked.new_text, every=bool(asked.replace_all)))
 
 

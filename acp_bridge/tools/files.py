@@ -11,6 +11,7 @@ import secrets
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -31,22 +32,52 @@ _WORDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as it was at one moment.
+
+    Attributes:
+        text: what is read and edited; None where there is no such file.
+        digest: its SHA-256 in hex, made in a thread; empty where there is none.
+        disk: SHA-256 in hex of what lies on the disk; empty where nothing does.
+        saved: the disk has this text, line ends and a byte order mark aside. An editor may hold another one.
+        disk_time_ms: when what lies on the disk was changed, since the epoch.
+    """
+
+    text: str | None
+    digest: str
+    disk: str
+    saved: bool = True
+    disk_time_ms: int = 0
+
+
+ABSENT = FileState(None, "", "")
+
+
 class Files(Protocol):
     """Where text comes from and goes to: the disk, or an editor with its unsaved buffers."""
 
-    async def read_text(self, path: Path) -> str:
-        """Return the whole text of an absolute, checked path.
+    async def look(self, path: Path) -> FileState:
+        """Return what there is at an absolute, checked path.
 
         Raises:
-            ToolError: it does not exist, is no regular file, is too large, or is not UTF-8 text.
+            ToolError: it is no regular file, is too large, or is not UTF-8 text.
         """
         ...
 
-    async def write_text(self, path: Path, text: str) -> None:
+    async def write_text(self, path: Path, text: str, before: FileState) -> FileState:
         """Replace or create the file, wholly or not at all; missing folders are made; its mode is kept.
 
+        Args:
+            path: absolute and checked.
+            text: what it is to hold.
+            before: what it replaces, as it was seen; anything else is left as it is.
+
+        Returns:
+            What there is then; an editor may not have saved it yet.
+
         Raises:
-            ToolError: it could not be written; the old content is as it was.
+            ToolError: it could not be written, or there is something else by now; the old content is as it was.
         """
         ...
 
@@ -54,13 +85,13 @@ class Files(Protocol):
 class LocalFiles:
     """Text on the disk. Line ends and a byte order mark are part of the text."""
 
-    async def read_text(self, path: Path) -> str:
-        """Return the whole text, opened part by part from `/`, so that no link put there meanwhile is followed."""
-        return await anyio.to_thread.run_sync(_read, path)
+    async def look(self, path: Path) -> FileState:
+        """Read the whole text, opened part by part from `/`, so that no link put there meanwhile is followed."""
+        return await anyio.to_thread.run_sync(_look, path)
 
-    async def write_text(self, path: Path, text: str) -> None:
-        """Write beside the file, sync, and rename over it in the folder that is held open."""
-        await anyio.to_thread.run_sync(_write, path, text)
+    async def write_text(self, path: Path, text: str, before: FileState) -> FileState:
+        """Write beside the file, sync, look once more, and rename over it in the folder that is held open."""
+        return await anyio.to_thread.run_sync(_write, path, text, before)
 
 
 def digest(text: str) -> str:
@@ -68,21 +99,28 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _read(path: Path) -> str:
+def _look(path: Path) -> FileState:
     try:
         with held(path.parent) as folder:
-            fd = os.open(path.name or ".", _READ, dir_fd=folder)
-            try:
-                data = _content(fd, path)
-            finally:
-                os.close(fd)
+            data, facts = _read(folder, path)
+    except FileNotFoundError:
+        return ABSENT
     except OSError as exc:
         raise _refusal(path, exc) from exc
-    return _decoded(data, path)
+    found = hashlib.sha256(data).hexdigest()
+    return FileState(_decoded(data, path), found, found, disk_time_ms=facts.st_mtime_ns // 1_000_000)
 
 
-def _content(fd: int, path: Path) -> bytes:
-    facts = os.fstat(fd)
+def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
+    fd = os.open(path.name or ".", _READ, dir_fd=folder)
+    try:
+        facts = os.fstat(fd)
+        return _content(fd, facts, path), facts
+    finally:
+        os.close(fd)
+
+
+def _content(fd: int, facts: os.stat_result, path: Path) -> bytes:
     if stat.S_ISDIR(facts.st_mode):
         raise ToolError(f"{str(path)!r} is a folder; use list_files")
     if not stat.S_ISREG(facts.st_mode):
@@ -108,19 +146,21 @@ def _decoded(data: bytes, path: Path) -> str:
         raise ToolError(f"{str(path)!r} is not UTF-8 text: {exc.reason} at byte {exc.start}") from exc
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, before: FileState) -> FileState:
     try:
         data = text.encode()
     except UnicodeEncodeError as exc:
         raise ToolError(f"the text for {str(path)!r} has half a character (a lone surrogate) at {exc.start}") from exc
     try:
         with held(path.parent, make=True) as folder:
-            _replace(folder, path, data)
+            _replace(folder, path, data, before)
     except OSError as exc:
         raise _refusal(path, exc) from exc
+    written = hashlib.sha256(data).hexdigest()
+    return FileState(text, written, written)
 
 
-def _replace(folder: int, path: Path, data: bytes) -> None:
+def _replace(folder: int, path: Path, data: bytes, before: FileState) -> None:
     old = _replaceable(folder, path)
     draft = f".{path.name[:40]}.{secrets.token_hex(4)}.tmp"
     fd = os.open(draft, _NEW, 0o600 if old else 0o666, dir_fd=folder)
@@ -132,12 +172,39 @@ def _replace(folder: int, path: Path, data: bytes) -> None:
             while view:
                 view = view[os.write(fd, view) :]
             os.fsync(file.fileno())  # else a power cut could leave the new name with nothing in it
-        os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        _put(folder, draft, path, old, before)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(draft, dir_fd=folder)
         raise
     _sync_folder(folder)
+
+
+def _put(folder: int, draft: str, path: Path, old: os.stat_result | None, before: FileState) -> None:
+    """Give the draft its name if what it replaces is what it was made from; nothing that takes time comes after."""
+    now = _replaceable(folder, path)
+    is_as_before = not before.disk if now is None else hashlib.sha256(_read(folder, path)[0]).hexdigest() == before.disk
+    if not is_as_before or _dress_of(now) != _dress_of(old):
+        raise changed(path)
+    if now is None:
+        try:
+            os.link(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError as exc:  # made between the look and now: a rename would replace it
+            raise changed(path) from exc
+        except OSError:  # a file system without hard links
+            os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        else:
+            os.unlink(draft, dir_fd=folder)
+    else:
+        os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def changed(path: Path) -> ToolError:
+    """Return the refusal of a file that is another than the call was made for, or that a person was shown."""
+    return ToolError(
+        f"{str(path)!r} was changed by somebody else since this call was planned and shown; nothing was written. "
+        "Read it again first"
+    )
 
 
 def _replaceable(folder: int, path: Path) -> os.stat_result | None:
@@ -152,6 +219,10 @@ def _replaceable(folder: int, path: Path) -> os.stat_result | None:
     if not old.st_mode & 0o222:
         raise ToolError(f"{str(path)!r} is read-only; it was left as it is")
     return old
+
+
+def _dress_of(facts: os.stat_result | None) -> tuple[int, ...]:
+    return (facts.st_mode, facts.st_uid, facts.st_gid) if facts else ()
 
 
 def _dress(fd: int, old: os.stat_result) -> None:

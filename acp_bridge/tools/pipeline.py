@@ -32,6 +32,7 @@ from acp_bridge.text import Secrets, mended, mended_text
 from .asking import hidden_said, inquired, readable
 from .files import Files
 from .guard import Commands
+from .known_files import KnownFiles
 from .permission import Choice, Mode, PermissionOption, Permit, Question, decide, denial, options_for
 from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, UserAnswer, Workspace
 
@@ -109,7 +110,8 @@ class Pipeline:
             self._settle(turn, step, request, checked)
             return
         tool, arguments, access = checked
-        refusal = await self._refused(tool, request, arguments, access)
+        progress = _Progress(self, request.call_id)
+        refusal = await self._refused(tool, request, arguments, access, progress.made(access))
         if refusal is not None:
             self._settle(turn, step, request, refusal)
             return
@@ -123,7 +125,7 @@ class Pipeline:
                 effect=tool.spec.effect,
             )
         )
-        self._settle(turn, step, request, await self._dispatched(tool, request, arguments, access, failures))
+        self._settle(turn, step, request, await self._dispatched(tool, request, arguments, access, progress, failures))
 
     def _validated(self, request: ToolRequest) -> tuple[Tool, JsonObject, Access] | ToolOutput:
         tool = self.tools.get(request.name)
@@ -140,7 +142,7 @@ class Pipeline:
             return _refusal("INVALID_ARGUMENTS", f"The arguments of {request.name} could not be read.")
 
     async def _refused(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call
     ) -> ToolOutput | None:
         """Return the result of a call that may not run, None for one that may."""
         if self.cancellation.cause is not None:
@@ -153,19 +155,19 @@ class Pipeline:
             case "deny":
                 return _refusal("DENIED", denial(mode, "mode"))
             case "ask":
-                refusal = await self._asked(tool, request, arguments, access)
+                refusal = await self._asked(tool, request, arguments, access, call)
         mode = self.mode()
         if refusal is None and decide(mode, access, tool=tool.spec.name, grants=()) == "deny":
             return _refusal("DENIED", denial(mode, "mode"))  # narrowed while the question was open
         return refusal
 
     async def _asked(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call
     ) -> ToolOutput | None:
         shown: tuple[ShownBlock, ...] = ()
         try:
             with self.cancellation.scope():
-                shown = await self._previewed(tool, request, arguments, access)
+                shown = await self._previewed(tool, arguments, access, call)
         except ToolError as exc:
             return _refusal(exc.code, str(exc))
         if self.cancellation.cause is not None:
@@ -199,9 +201,7 @@ class Pipeline:
         )
         return None
 
-    async def _previewed(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access
-    ) -> tuple[ShownBlock, ...]:
+    async def _previewed(self, tool: Tool, arguments: JsonObject, access: Access, call: Call) -> tuple[ShownBlock, ...]:
         """Return what the call would do, as far as that is known.
 
         Raises:
@@ -210,19 +210,25 @@ class Pipeline:
         if not isinstance(tool, Previewing):
             return ()
         try:
-            shown = await tool.preview(arguments, _Progress(self, request.call_id).made(access))
+            shown = await tool.preview(arguments, call)
         except ToolError:
             if access.inside and not access.protected:
                 raise
             return ()
         except Exception:
-            logger.exception("tool %s failed to show what %s would do", request.name, request.call_id)
+            logger.exception("tool %s failed to show what %s would do", tool.spec.name, call.call_id)
             return ()
         bounded = _bounded(ToolOutput(content=(), shown=shown), self.secrets)
         return tuple(map(readable, bounded.shown))
 
     async def _dispatched(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, failures: list[Failure]
+        self,
+        tool: Tool,
+        request: ToolRequest,
+        arguments: JsonObject,
+        access: Access,
+        progress: "_Progress",
+        failures: list[Failure],
     ) -> ToolOutput:
         """Pass the tool barrier and run the body; nothing that waits stands between the two."""
         try:
@@ -236,19 +242,21 @@ class Pipeline:
         mode = self.mode()
         if decide(mode, access, tool=tool.spec.name, grants=()) == "deny":  # narrowed while the call waited
             return _refusal("DENIED", f"{denial(mode, 'mode')} It was not run.")
-        return await self._ran(tool, request, arguments, access)
+        return await self._ran(tool, request, arguments, access, progress)
 
-    async def _ran(self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access) -> ToolOutput:
-        call = _Progress(self, request.call_id)
+    async def _ran(
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, progress: "_Progress"
+    ) -> ToolOutput:
         try:
             with self.cancellation.scope():
-                return await tool.run(arguments, call.made(access))
+                output = await tool.run(arguments, progress.made(access))
+                return replace(output, digests=progress.files.digests(output.digests))
         except ToolError as exc:
             return _refusal(exc.code, str(exc))
         except Exception:
             logger.exception("tool %s failed in call %s", request.name, request.call_id)
             return _refusal("FAILED", f"{request.name} failed inside; nothing more is known. Try another way.")
-        so_far = f" Its output until then:\n{call.output}" if call.output else ""
+        so_far = f" Its output until then:\n{progress.output}" if progress.output else ""
         return _refusal("ABORTED", f"It was stopped after it had begun; it may have been done in part.{so_far}")
 
     def _settle(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
@@ -273,19 +281,24 @@ _NEVER_RAN = "It was not run: the turn was stopped before it began."
 
 
 class _Progress:
-    """The output so far of one running call."""
+    """One call on its way: its output so far, and its files, which are the same for who is asked and for the body."""
 
     def __init__(self, pipeline: Pipeline, call_id: str) -> None:
         self._pipeline = pipeline
         self._call_id = call_id
         self.output = ""
+        self.files = KnownFiles(
+            pipeline.files,
+            pipeline.journal.log.state.digests,
+            since_ms=pipeline.journal.log.records[0].time,
+        )
 
     def made(self, access: Access) -> Call:
         pipeline = self._pipeline
         return Call(
             call_id=self._call_id,
             workspace=pipeline.workspace,
-            files=pipeline.files,
+            files=self.files,
             commands=pipeline.commands,
             seen=pipeline.journal.log.state.digests,
             progress=self._tell,

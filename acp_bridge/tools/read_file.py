@@ -10,12 +10,13 @@ from acp_bridge.content import JsonObject, Location, Text
 
 from .arguments import Arguments, checked, parsed
 from .drawing import title
-from .files import digest
 from .paths import accessed, lexical, permitted, resolved
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 MAX_LINES = 2000
 MAX_CHARACTERS = 100_000
+
+_UNSAVED = "[the user's editor holds this text unsaved; the saved file has other text]"
 
 
 class _Arguments(Arguments):
@@ -69,8 +70,11 @@ class ReadFile:
         path = permitted(asked.path, call)
         text = await call.files.read_text(path)
         part, note = _cut(text, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES))
-        content = tuple(Text(text=words) for words in (part, note) if words)
-        return ToolOutput(content=content, digests={str(path): digest(text)})
+        unsaved = ""
+        if call.files.is_unsaved(path):
+            unsaved = _UNSAVED if (part + note).endswith("\n") else f"\n{_UNSAVED}"
+        content = tuple(Text(text=words) for words in (part, note, unsaved) if words)
+        return ToolOutput(content=content, digests={str(path): call.files.digest_of(path)})
 
 
 def _cut(text: str, first: int, count: int) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from acp_bridge.content import Effect, JsonObject, Location, ResultBlock, ShownBlock, ToolKind
 from acp_bridge.session.events import ResultCode
 
-from .files import Files
 from .guard import Commands
+from .known_files import KnownFiles
 
 AccessKind: TypeAlias = Literal["none", "read", "edit", "execute"]
 
@@ -100,7 +100,7 @@ class Call:
 
     call_id: str
     workspace: Workspace
-    files: Files
+    files: KnownFiles
     commands: Commands
     seen: Mapping[str, str]
     progress: Callable[[str], None]

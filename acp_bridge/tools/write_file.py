@@ -1,20 +1,19 @@
 """`write_file`: a text file made, or replaced as a whole."""
 
-import os
+from dataclasses import dataclass
 from pathlib import Path
-
-import anyio.to_thread
 
 from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import TEXT_FILE
 
 from .arguments import Arguments, checked, parsed
-from .changes import drawn, refuse_if_changed
+from .changes import drawn, unsaved_said
 from .drawing import title
-from .files import digest
 from .paths import accessed, lexical, permitted, resolved
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+
+_BOM = "\ufeff"
 
 
 class _Arguments(Arguments):
@@ -60,35 +59,55 @@ class WriteFile:
 
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
-        asked = parsed(_Arguments, arguments)
-        path, old = await _replaceable(asked, call)
-        return drawn(path, old, asked.content)
+        write = await _planned(parsed(_Arguments, arguments), call)
+        return *drawn(write.path, write.old, write.new), *unsaved_said(call, write.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Write, and return the diff. A file that has this text already is done: the call may be a repetition."""
         asked = parsed(_Arguments, arguments)
-        path, old = await _replaceable(asked, call)
-        if old == asked.content:
+        write = await _planned(asked, call)
+        path, old, new = write.path, write.old, write.new
+        if old == new:
             text = Text(text=f"{asked.path} has exactly this content already; nothing was changed.")
-            return ToolOutput(content=(text,), digests={str(path): digest(asked.content)})
-        await call.files.write_text(path, asked.content)
+            return ToolOutput(content=(text,), digests={str(path): call.files.digest_of(path)})
+        await call.files.write_text(path, new)
         what = "Created" if old is None else "Replaced"
-        count = len(asked.content.splitlines())
+        count = len(new.splitlines())
         return ToolOutput(
-            content=(Text(text=f"{what} {asked.path} ({count} line{'' if count == 1 else 's'})."),),
-            shown=drawn(path, old, asked.content),
-            digests={str(path): digest(asked.content)},
+            content=(Text(text=f"{what} {asked.path} ({count} line{'' if count == 1 else 's'}).{write.kept}"),),
+            shown=drawn(path, old, new),
+            digests={str(path): call.files.digest_of(path)},
         )
 
 
-async def _replaceable(asked: _Arguments, call: Call) -> tuple[Path, str | None]:
-    """Return the path and the text that the file has, None if there is none."""
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """What is to be written. `kept` says what of the old file's form was kept although the model left it out."""
+
+    path: Path
+    old: str | None
+    new: str
+    kept: str
+
+
+async def _planned(asked: _Arguments, call: Call) -> _Write:
     path = permitted(asked.path, call)
     if len(asked.content.encode("utf-8", "replace")) > TEXT_FILE:
         raise ToolError(f"the content is larger than {TEXT_FILE >> 20} MiB; write it in parts, by a command")
-    old = await call.files.read_text(path) if await anyio.to_thread.run_sync(os.path.lexists, path) else None
-    if old is not None and old != asked.content:
-        if str(path) not in call.seen:
-            raise ToolError(f"{asked.path!r} exists and was not read in this session; read it first, or edit it")
-        refuse_if_changed(call, path, old)
-    return path, old
+    old = await call.files.text_to_change(path, whole=True)
+    new, kept = _in_form_of(old or "", asked.content)
+    if old is not None and old != new and str(path) not in call.seen:
+        raise ToolError(f"{asked.path!r} exists and was not read in this session; read it first, or edit it")
+    return _Write(path, old, new, kept)
+
+
+def _in_form_of(old: str, new: str) -> tuple[str, str]:
+    """Return the text with what belongs to the file and not to its content, and that in words: models leave it out."""
+    kept: list[str] = []
+    if "\r\n" in old and "\n" not in old.replace("\r\n", "") and "\n" in new and "\r" not in new:
+        new = new.replace("\n", "\r\n")
+        kept.append("line ends (CRLF)")
+    if old.startswith(_BOM) and not new.startswith(_BOM):
+        new = _BOM + new
+        kept.append("byte order mark")
+    return new, f" Its {' and '.join(kept)} stayed." if kept else ""

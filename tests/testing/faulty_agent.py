@@ -104,7 +104,7 @@ def a_cancel_that_surfaces_as_an_error() -> None:
 
 @fault
 def an_editor_that_is_passed_over() -> None:
-    client_files.ClientFiles.read_text = lambda self, path: self.disk.read_text(path)
+    client_files.ClientFiles.look = lambda self, path: self.disk.look(path)
 
 
 @fault

@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 from acp_bridge.content import Text
-from acp_bridge.tools import Call, Ended, Files, GuardedCommands, LocalFiles, Tool, ToolOutput, Workspace, builtin_tools
+from acp_bridge.tools import (
+    Call,
+    Ended,
+    Files,
+    GuardedCommands,
+    KnownFiles,
+    LocalFiles,
+    Tool,
+    ToolOutput,
+    Workspace,
+    builtin_tools,
+)
 from acp_bridge.tools.tool import UserAnswer
 
 
@@ -55,7 +66,7 @@ class Desk:
         call = Call(
             call_id=call_id,
             workspace=self.workspace,
-            files=self.files,
+            files=KnownFiles(self.files, self.seen, since_ms=0),
             commands=commands or NoCommands(),
             seen=self.seen,
             progress=lambda output: None,

@@ -7,7 +7,7 @@ import pytest
 
 from acp_bridge.content import Diff, Text
 from acp_bridge.errors import ToolError
-from acp_bridge.tools import Call
+from acp_bridge.tools import Call, KnownFiles
 from acp_bridge.tools.files import digest
 from acp_bridge.tools.read_file import MAX_CHARACTERS
 
@@ -167,7 +167,7 @@ async def test_a_link_changed_after_permission_is_not_followed(desk: Desk) -> No
             call = Call(
                 call_id="c1",
                 workspace=desk.workspace,
-                files=desk.files,
+                files=KnownFiles(desk.files, {}, since_ms=0),
                 commands=NoCommands(),
                 seen={},
                 progress=print,

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from acp_bridge.content import Text
-from acp_bridge.tools import Call, McpOptions, McpServers, ServerSpec, ToolOutput
+from acp_bridge.tools import Call, KnownFiles, McpOptions, McpServers, ServerSpec, ToolOutput
 
 from ..conftest import Desk, Marked, NoCommands  # noqa: TID252 - tests are no package to import from
 
@@ -41,7 +41,7 @@ class Bench:
         call = Call(
             call_id="c1",
             workspace=self.desk.workspace,
-            files=self.desk.files,
+            files=KnownFiles(self.desk.files, {}, since_ms=0),
             commands=NoCommands(),
             seen={},
             progress=lambda output: None,
