@@ -14,6 +14,12 @@ MAX_SAFE_INTEGER = 2**53
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
+_HALF = rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+_PAIR = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_HALVES = re.compile(rb"(?<!\\)((?:\\\\)*)((?:%b)+)" % _HALF)
+"""Escapes of surrogates in JSON, side by side; behind an odd number of backslashes they would be text."""
+_LONE_HALF = re.compile(rb"((?:%b)+)|%b" % (_PAIR, _HALF))
+
 _UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line and paragraph separators, half characters
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns text around (Unicode UAX #9)
@@ -36,6 +42,15 @@ _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){10,}")
 def mended_text(text: str) -> str:
     """Return `text` with every lone surrogate replaced by U+FFFD, since no UTF-8 can carry one (RFC 3629 §3)."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def mended_json(data: bytes | bytearray) -> bytes:
+    """Return JSON with every lone surrogate's escape replaced by U+FFFD's; pairs stay, and so does all else.
+
+    What JavaScript writes of a text that was cut in the middle of a character is an escape that no UTF-8 can carry
+    (RFC 8259 §8.2), and a strict parser refuses the whole message for it.
+    """
+    return _HALVES.sub(lambda run: run[1] + _LONE_HALF.sub(lambda half: half[1] or rb"\ufffd", run[2]), data)
 
 
 def escaped(text: str, *, lines: bool = False) -> str:

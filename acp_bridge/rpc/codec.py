@@ -11,7 +11,9 @@ from typing import Any, Final, cast
 import orjson
 
 from acp_bridge.limits import DEPTH, LINE
+from acp_bridge.text import mended_json
 
+from .envelope import HEAD, TAIL, envelope
 from .messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -35,14 +37,16 @@ logger = logging.getLogger(__name__)
 class LineDecoder:
     """Cuts a stream of bytes into lines and lines into messages, in time linear in the bytes fed.
 
-    A line that exceeds `max_line` bytes is dropped as it comes, never held. What follows the last newline at the end
-    of the input is half a line and belongs to nobody.
+    A line that exceeds `max_line` bytes is dropped as it comes, and only its two ends are held: they say who is to be
+    told. What follows the last newline at the end of the input is half a line and belongs to nobody.
     """
 
     def __init__(self, max_line: int = LINE) -> None:
         self._max_line = max_line
         self._held = bytearray()
         self._discarding = False
+        self._head = b""  # of a line that is being discarded
+        self._tail = b""
 
     def feed(self, block: bytes) -> list[Message | Invalid]:
         """What the lines say that end in `block`."""
@@ -62,13 +66,17 @@ class LineDecoder:
             line, self._held = self._held, bytearray()
             if self._discarding:
                 self._discarding = False
-                return Invalid(None, INVALID_REQUEST, f"a line may have {self._max_line} bytes at most")
+                said = f"a line may have {self._max_line} bytes at most"
+                return _unreadable(INVALID_REQUEST, said, self._head, self._tail)
         return decode(line)
 
     def _hold(self, part: bytes) -> None:
         if self._discarding:
+            self._tail = (self._tail + part[-TAIL:])[-TAIL:]
             return
         if len(self._held) + len(part) > self._max_line:
+            self._head = bytes(self._held[:HEAD]) + part[: max(0, HEAD - len(self._held))]
+            self._tail = (bytes(self._held[-TAIL:]) + part[-TAIL:])[-TAIL:]
             self._held = bytearray()
             self._discarding = True
         else:
@@ -78,19 +86,52 @@ class LineDecoder:
 def decode(line: bytes | bytearray) -> Message | Invalid | None:
     """What one line says; `None` if it is blank or may not be answered."""
     try:
-        document: Any = orjson.loads(line)
+        document = _parsed(line)
     except orjson.JSONDecodeError as exc:
         if not line.strip(b" \t\r"):
             return None
+        head, tail = bytes(line[:HEAD]), bytes(line[-TAIL:])
         if "depth limit" in exc.msg or "ecursion limit" in exc.msg:  # beyond what the parser itself takes: 1024 levels
-            return _TOO_DEEP
-        return Invalid(None, PARSE_ERROR, f"not valid JSON: {exc}")
+            return _unreadable(INVALID_REQUEST, _TOO_DEEP, head, tail)
+        broken = _unreadable(PARSE_ERROR, f"not valid JSON: {exc}", head, tail)
+        return broken._replace(id=None)  # nothing in it is sure, so its id is not either (JSON-RPC 2.0 §5.1)
     if not isinstance(document, dict):
         return Invalid(None, INVALID_REQUEST, "a message is one JSON object; batches are not supported")
-    if line.count(b"[") + line.count(b"{") > DEPTH and _is_too_deep(document):
-        return _TOO_DEEP
     members = cast("dict[str, Any]", document)
+    if line.count(b"[") + line.count(b"{") > DEPTH and _is_too_deep(document):
+        return _refused(members, _TOO_DEEP)
     return _call(members) if "method" in members else _answer(members)
+
+
+def _parsed(line: bytes | bytearray) -> Any:
+    """Return the line's JSON; half a character, as JavaScript writes a text that was cut, is mended and not refused."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if b"\\u" not in line or (whole := mended_json(line)) == line:
+            raise
+        return orjson.loads(whole)
+
+
+def _refused(members: dict[str, Any], said: str) -> Invalid:
+    """Return the refusal of a message that can be read: whoever waits for it has an id."""
+    request_id = members.get("id")
+    known = request_id if _is_id(request_id) else None
+    if "method" in members:
+        return Invalid(known, INVALID_REQUEST, said)
+    return Invalid(None, INVALID_REQUEST, said, answers=known)
+
+
+def _unreadable(code: int, said: str, head: bytes, tail: bytes) -> Invalid:
+    """Return the refusal of a line of which only the ends are looked at."""
+    kind, request_id = envelope(head, tail)
+    match kind:
+        case "call":
+            return Invalid(request_id, code, said)
+        case "answer":
+            return Invalid(None, code, said, answers=request_id)
+        case "unknown":  # with an id and nothing else: it may be one of ours, or of theirs
+            return Invalid(None, code, said)
 
 
 def encode(message: Message) -> bytes:
@@ -123,7 +164,7 @@ def encode(message: Message) -> bytes:
     return line
 
 
-_TOO_DEEP: Final = Invalid(None, INVALID_REQUEST, f"a message may be nested {DEPTH} levels deep at most")
+_TOO_DEEP: Final = f"a message may be nested {DEPTH} levels deep at most"
 
 
 def _call(members: dict[str, Any]) -> Request | Notification | Invalid | None:
@@ -147,14 +188,23 @@ def _call(members: dict[str, Any]) -> Request | Notification | Invalid | None:
 def _answer(members: dict[str, Any]) -> Success | Failure | Invalid | None:
     if "result" not in members and "error" not in members:
         # the id, if any, may be one of ours: sent back it could hit a request of theirs
-        return Invalid(None, INVALID_REQUEST, "a message has a method, a result or an error")
-    request_id = members.get("id")
-    if request_id is None or not _is_id(request_id) or ("result" in members and "error" in members):
-        logger.debug("ignored a response that answers nothing or has both a result and an error")
+        return _refused(members, "a message has a method, a result or an error")
+    request_id = _answered_id(members.get("id"))
+    if request_id is None:
+        logger.debug("ignored a response that answers nothing")
         return None
-    if "result" in members:
+    if members.get("error") is None and "result" in members:  # libraries send the one that is not meant as null
         return Success(request_id, members["result"])
+    if members.get("result") is not None:
+        return Failure(request_id, INVALID_REQUEST, "the answer has both a result and an error")
     return _failure(request_id, members["error"])
+
+
+def _answered_id(value: Any) -> RequestId:
+    """Return the id that an answer names; some JSON writers make `1.0` of an integer."""
+    if type(value) is float:
+        return int(value) if value.is_integer() and abs(value) < 2**53 else None
+    return value if _is_id(value) else None
 
 
 def _failure(request_id: RequestId, error: Any) -> Failure:

@@ -53,11 +53,17 @@ Message: TypeAlias = Request | Notification | Success | Failure
 
 
 class Invalid(NamedTuple):
-    """What stands in for a line that is no message: the error to answer it with."""
+    """What stands in for a line that is no message: the error to answer it with.
+
+    Attributes:
+        id: of the request that it was; null where it cannot be told (JSON-RPC 2.0 §5.1).
+        answers: of our request that it was to answer, if it was an answer: who waits for it is told.
+    """
 
     id: RequestId
     code: int
     message: str
+    answers: RequestId = None
 
 
 class RpcError(BridgeError):

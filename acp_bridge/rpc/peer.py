@@ -186,6 +186,8 @@ class Peer:
                 await self._take_notification(message)
             case Success() | Failure():
                 self._settle(message)
+            case Invalid(_, code, text, answers) if answers is not None and answers in self._waiting:
+                self._settle(Failure(answers, code, f"the answer could not be read: {text}"))
             case Invalid(request_id, code, text):
                 self._wire.send(encode(Failure(request_id, code, text)))
 
@@ -345,6 +347,9 @@ class Peer:
                 raise Disconnected
 
     def _settle(self, answer: Success | Failure) -> None:
+        if answer.id not in self._waiting and isinstance(answer.id, str) and answer.id.isdecimal():
+            said = f"the answer names the request {answer.id!r}, a string; its id is a number"
+            answer = Failure(int(answer.id), INVALID_REQUEST, said)
         waiting = self._waiting.get(answer.id)
         if waiting is None or waiting.answer is not None:
             logger.debug("ignored a response to %r, which nobody waits for", answer.id)

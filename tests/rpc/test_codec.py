@@ -84,7 +84,6 @@ def test_a_null_result_stays_and_missing_data_is_left_out() -> None:
         encode(Request(1, "m", {})).strip() + b"x",
         b"\x00" + encode(Request(1, "m", {})).strip(),
         b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}',
         b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":NaN}}',
         b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1e999}}',
         b"\x0c",
@@ -129,10 +128,88 @@ def test_params_that_are_no_object_fail_a_request_and_silence_a_notification(par
     assert decoded(b'{"jsonrpc":"2.0","method":"m","params":' + params + b"}\n") == []
 
 
-def test_an_answer_with_both_a_result_and_an_error_or_without_an_id_is_ignored() -> None:
-    assert decoded(b'{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":"m"}}\n') == []
+def test_an_answer_without_an_id_is_ignored() -> None:
     assert decoded(b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}\n') == []
-    assert decoded(b'{"jsonrpc":"2.0","id":1.0,"result":1}\n') == []
+    assert decoded(b'{"jsonrpc":"2.0","id":1.5,"result":1}\n') == []
+    assert decoded(b'{"jsonrpc":"2.0","id":true,"result":1}\n') == []
+
+
+def test_of_an_answer_with_both_the_one_that_is_not_null_is_meant() -> None:
+    assert decoded(b'{"jsonrpc":"2.0","id":1,"result":2,"error":null}\n') == [Success(1, 2)]
+    assert decoded(b'{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1,"message":"m"}}\n') == [
+        Failure(1, 1, "m", None)
+    ]
+    [failure] = decoded(b'{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":"m"}}\n')
+    assert failure == Failure(1, -32600, "the answer has both a result and an error")
+
+
+def test_an_answer_whose_id_was_made_a_fraction_of_nought_answers_the_integer() -> None:
+    assert decoded(b'{"jsonrpc":"2.0","id":1.0,"result":1}\n') == [Success(1, 1)]
+
+
+HALF = "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"\ud83d", HALF),
+        (r"\uDE00", HALF),
+        (r"\ud83d\ude00", "\U0001f600"),
+        (r"\ud83d\ud83d\ude00\ude00", f"{HALF}\U0001f600{HALF}"),
+        (r"\\ud83d", r"\ud83d"),
+        (r"\\\ud83d", "\\" + HALF),
+        (r"\\ud83d\ude00", r"\ud83d" + HALF),
+        (r"a\n\ud83dx", f"a\n{HALF}x"),
+        (r"\ud83d\u0041", f"{HALF}A"),
+    ],
+)
+def test_half_a_character_is_mended_and_the_message_is_taken(written: str, read: str) -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"%b"}}\n' % written.encode()
+    assert decoded(line) == [Request(1, "m", {"a": read})]
+    assert decoded(b'{"jsonrpc":"2.0","id":1,"result":{"%b":0}}\n' % written.encode()) == [Success(1, {read: 0})]
+
+
+UNREADABLE = {
+    "bytes that are no UTF-8": b'{"content":"\xe4"}',
+    "a number that JSON has not": b'{"content":"","_meta":NaN}',
+    "too deep": b'{"content":"","_meta":' + b"[" * DEPTH + b"]" * DEPTH + b"}",
+    "deeper than the parser goes": b'{"content":"","_meta":' + b"[" * 2000 + b"]" * 2000 + b"}",
+    "cut off": b'{"content":"and then',
+}
+
+
+@pytest.mark.parametrize("ends_with_id", [False, True])
+@pytest.mark.parametrize("result", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_answer_that_cannot_be_read_says_whose_it_was(result: bytes, ends_with_id: bool) -> None:
+    first, last = (b"", b',"id":7') if ends_with_id and not result.endswith(b"then") else (b'"id":7,', b"")
+    [refusal] = decoded(b'{"jsonrpc":"2.0",' + first + b'"result":' + result + last + b"}\n")
+    assert isinstance(refusal, Invalid)
+    assert (refusal.id, refusal.answers) == (None, 7)
+
+
+@pytest.mark.parametrize("ends_with_id", [False, True])
+def test_a_line_that_is_too_long_says_whose_it_was(ends_with_id: bool) -> None:
+    first, last = (b"", b',"id":"x"') if ends_with_id else (b'"id":"x",', b"")
+    for member, whose in ((b'"method":"m","params"', ("x", None)), (b'"error"', (None, "x")), (b'"odd"', (None, None))):
+        decoder = LineDecoder(max_line=20_000)
+        head = b'{"jsonrpc":"2.0",' + first + member + b':{"id":1,"text":"\\"}id:2'
+        found = decoder.feed(head)
+        for _ in range(30):
+            found += decoder.feed(b"x" * 1000)
+        [refusal] = found + decoder.feed(b'"}' + last + b"}\n")
+        assert isinstance(refusal, Invalid)
+        assert (refusal.id, refusal.answers) == whose
+
+
+def test_an_id_inside_of_params_is_nobodys() -> None:
+    for line in (
+        b'{"jsonrpc":"2.0","method":"m","params":{"id":5',
+        b'{"jsonrpc":"2.0","method":"m","params":{"a":NaN,"id":5}}',
+    ):
+        [refusal] = decoded(line + b"\n")
+        assert isinstance(refusal, Invalid)
+        assert refusal[:2] == (None, -32700)
 
 
 @pytest.mark.parametrize("error", [b"null", b"1", b"{}", b'{"code":"x","message":3}'])
@@ -163,7 +240,7 @@ def test_nesting_is_taken_up_to_the_limit_and_refused_beyond() -> None:
     assert codes(nested(DEPTH)) == []
     assert codes(nested(DEPTH).replace(b'"a":', b'"b":[[],[]],"a":')) == []  # more brackets, not deeper
     for levels in (DEPTH + 1, 255, 1000, 1024, 1025, 100_000):
-        assert codes(nested(levels)) == [(None, -32600)], levels
+        assert codes(nested(levels)) == [(1, -32600)], levels
 
 
 def test_brackets_side_by_side_or_in_text_are_no_nesting() -> None:
