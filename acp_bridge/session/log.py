@@ -58,6 +58,7 @@ class State:
         queued: inputs that neither ran nor were dropped, oldest first.
         header: the last request header that was not for a compaction.
         digests: SHA-256 by path, of each file as the session last saw it.
+        opened: the last `session/opened`; None where a salvage may have lost what came after it.
         barriers: those in force by the last `session/opened`; none where a salvage may have lost their evidence.
     """
 
@@ -78,6 +79,7 @@ class State:
     usage: UsageReported | None = None
     grants: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     digests: dict[str, str] = field(default_factory=dict[str, str])
+    opened: SessionOpened | None = None
     barriers: tuple[str, ...] = ()
     cwd: str = ""
     roots: tuple[str, ...] = ()
@@ -221,6 +223,7 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
     """Fold a legal `event` into `state`."""
     match event:
         case SessionOpened():
+            state.opened = event
             state.barriers, state.cwd, state.roots = event.barriers, event.cwd, event.roots
         case InputQueued():
             state.queued[event.id] = event
@@ -269,7 +272,7 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
         case UsageReported():
             state.usage = event
         case SessionSalvaged():
-            state.barriers = ()
+            state.opened, state.barriers = None, ()
         case RequestFailed() | AssistantDelta() | ContextCompacted():
             pass
         case _:

@@ -99,7 +99,9 @@ class Sessions:
     async def take(self, session_id: str, place: Place, *, barriers: Sequence[str]) -> tuple[Journal, Recovery]:
         """Take a stored session under its lock and close, in memory, what a crash left open.
 
-        Nothing is written yet: the journal's next write is the repair, and the open barrier waits for it.
+        Nothing is written yet: the journal's next write is the repair, and the open barrier waits for it. Where there
+        is nothing new to say, there is nothing to wait for either: what repair goes by is the last `session/opened`
+        before a request, and one that would say the same over again changes nothing about that.
 
         Raises:
             SessionNotFound, SessionInUse, StoreCorrupt, StoreTooNew, StoreUnsupported: as the store says.
@@ -117,7 +119,9 @@ class Sessions:
                 raise
             last = log.records[-1].time if log.records else log.header.created
             unsaved = [log.append(event, synthetic=True, time=last) for event in closing]
-            unsaved.append(log.append(self._opened(place, barriers)))
+            opened = self._opened(place, barriers)
+            if closing or _is_in_doubt(held.loaded) or log.state.opened != opened:
+                unsaved.append(log.append(opened))
             journal = Journal(log, held, unsaved=unsaved, repair=True)
             self._journals[session_id] = journal
             return journal, recovery_of(held.loaded, closing)
@@ -162,6 +166,11 @@ class Sessions:
                 tasks.start_soon(close, session_id)
         if failures:
             raise ExceptionGroup("sessions could not be saved", failures)
+
+
+def _is_in_doubt(loaded: Loaded) -> bool:
+    """Whether what was read has to be written or synced before it may be called saved."""
+    return bool(loaded.dropped_bytes) or loaded.may_not_last or loaded.unconfirmed
 
 
 def recovery_of(loaded: Loaded, closing: Iterable[Event]) -> Recovery:

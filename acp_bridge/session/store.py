@@ -21,6 +21,7 @@ class Loaded:
         records: every record that holds, in order of `seq`.
         dropped_bytes: what followed the last record that holds and was not known durable; told to the user.
         may_not_last: the bytes read may be in the cache alone: a sync of them was attempted and not confirmed.
+        unconfirmed: nothing says that all of what was read, and its name, were ever synced; the next save does it.
         next_seq: the seq that the next record must have; more than the last one's plus one where the log ends in
             records of a type that could be ignored.
     """
@@ -30,6 +31,7 @@ class Loaded:
     dropped_bytes: int = 0
     may_not_last: bool = False
     next_seq: int = 0
+    unconfirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ Decision: a log is never repaired in place. Whatever has to be cut, healed or do
 whole on the disk before it has the log's name; so there is one routine to get right, and the old file is still there.
 Decision: the first append of a hold also syncs the session's folder and the root: a process that was killed between a
 rename and its sync leaves a name that is seen, and that a power cut would take, with all that was acknowledged since.
+A mark that names the file makes that needless: it is written behind those syncs, so it says that they were made. A hold
+whose mark vouches for the whole file is *confirmed*, and opening it has nothing to write or sync.
 """
 
 from .jsonl import JsonlStore

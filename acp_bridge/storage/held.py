@@ -43,7 +43,7 @@ class HeldLog:
         self._tail = [opened(line) for _, line in found.tail] if found else []
         self._cut = found is not None and found.end < found.length
         self.must_rewrite = self._cut or (found is not None and found.may_not_last)
-        self._names_are_durable = found is None
+        self._names_are_durable = found is None or found.is_confirmed
         self._names_are_lost: OSError | None = None
         self.refusal = log.poison
 
@@ -109,7 +109,10 @@ class HeldLog:
         self._lock.release()
 
     def _make_names_durable(self) -> None:
-        """Sync the folders once a hold: a process that made or renamed the log may not have lived to do so."""
+        """Sync the folders once a hold, unless the mark speaks for them.
+
+        A process that made or renamed the log may not have lived to do so.
+        """
         if self._names_are_durable:
             return
         if self._names_are_lost is not None:  # no rewrite heals that, and a second sync would only seem to

@@ -44,6 +44,7 @@ class Scan:
         end: where the last record that holds ends.
         length: where the file ended when it was read.
         durable: D.
+        marked: how much of it the mark says was seen to be synced.
         records: how many hold, types that may be skipped included; the next seq.
         tail: offsets and lines of those at or above D.
         damage: set if the log is corrupt.
@@ -55,6 +56,7 @@ class Scan:
     length: int
     durable: int = 0
     attempted: int = 0
+    marked: int = 0
     records: int = 0
     tail: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
     damage: Damage | None = None
@@ -63,6 +65,16 @@ class Scan:
     def may_not_last(self) -> bool:
         """A sync of what was read was tried and not seen to succeed: it may be in the cache alone."""
         return self.attempted > self.durable
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether all of the file was seen to be synced, and its names with it.
+
+        A mark that names this file is written only after the folders that name it were synced (`HeldLog.save`,
+        `OpenLog.settle`, `folder.build`), so it speaks of them too. Without it nothing is known: the lock file, or the
+        whole folder, may be a copy.
+        """
+        return self.marked >= self.length and not self.may_not_last
 
     def raise_durable(self, length: int) -> None:
         """Take it that the file is known durable up to `length`."""
@@ -99,7 +111,8 @@ def scan(disk: Disk, fd: int, session_id: str, path: str, *, mark: Mark | None =
         raise corrupt(session_id, path, Damage(1, 0, str(exc))) from exc
     found = Scan(first, status.st_ino, first.size, status.st_size)
     if mark is not None and mark.names(found.inode, first.gen):
-        found.durable, found.attempted = mark.synced, mark.attempted
+        found.durable = found.marked = mark.synced
+        found.attempted = mark.attempted
     reason = _read(found, Seal(session_id, first.gen), lines, take)
     if found.end < found.durable:
         found.damage = Damage(found.records + 2, found.end, reason)

@@ -128,6 +128,7 @@ class Shelf:
             found.length - found.end,
             may_not_last=found.may_not_last,
             next_seq=found.records,
+            unconfirmed=not found.is_confirmed,
         )
         return HeldLog(self.disk, held, log, self.make_gen, records=found.records, found=found), loaded
 

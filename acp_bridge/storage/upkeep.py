@@ -72,6 +72,7 @@ class Upkeep:
         kept = read_bodies(self._shelf.disk, log.fd, found.first, found.end)
         last = body_of(Record(found.records, time, event, synthetic=True))
         try:
+            self._shelf.disk.sync_folder(self._shelf.root)  # the mark that follows speaks for this name too
             new = rewrite(self._shelf.disk, held, log, kept, [last], gen=self._shelf.make_gen(), copy=copy)
             try:
                 new.settle()

@@ -24,9 +24,20 @@ UNSAVED = -31002
 
 
 class Fallible(OsDisk):
-    """The real disk, which is full or read-only for as long as a test says so."""
+    """The real disk, which is full or read-only for as long as a test says so, and notes its syncs."""
 
     full = read_only = False
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def sync(self, fd: int) -> None:
+        self.calls.append("sync")
+        super().sync(fd)
+
+    def sync_folder(self, path: str) -> None:
+        self.calls.append("sync_folder")
+        super().sync_folder(path)
 
     def open(self, path: str, flags: int) -> int:
         if self.read_only and flags & os.O_RDWR:
@@ -112,6 +123,29 @@ async def test_a_session_on_a_read_only_disk_is_shown_with_a_notice_and_takes_pr
         disk.read_only = False
         assert (await prompted(host, session))["result"] == {"stopReason": "end_turn"}
     assert log.read_bytes().count(b'"turn/end"') == 3
+
+
+async def test_a_load_that_has_nothing_new_to_say_writes_and_syncs_nothing(tmp_path: Path) -> None:
+    home, disk = tmp_path / "home", Fallible()
+    async with agent(home, disk) as host:
+        session = await new(host, tmp_path)
+        await prompted(host, session)
+    log, lock = home / "sessions" / session / "log.jsonl", home / "sessions" / f"{session}.lock"
+    before = log.read_bytes()
+    params = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+    for method in ("session/load", "session/resume", "session/load"):
+        disk.calls.clear()
+        async with agent(home, disk) as host:
+            assert "result" in await host.ask(method, params)
+        assert (log.read_bytes(), disk.calls) == (before, [])
+    lock.unlink()  # as if the power had taken it: now nothing says that what is shown was ever synced
+    async with agent(home, disk) as host:
+        assert "result" in await host.ask("session/load", params)
+    assert log.read_bytes().count(b'"session/opened"') == 2
+    for folder in (tmp_path, home, home):
+        async with agent(home, disk) as host:
+            assert "result" in await host.ask("session/load", {**params, "cwd": str(folder)})
+    assert log.read_bytes().count(b'"session/opened"') == 3
 
 
 async def test_a_full_disk_heals_for_a_change_of_mode_as_for_a_prompt(tmp_path: Path) -> None:

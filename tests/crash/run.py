@@ -44,6 +44,7 @@ class Run:
         self.disk, self.ledger, self.shelf = disk, ledger, shelf_on(disk)
         self._acknowledged = acknowledged
         self._held: dict[str, HeldLog] = {}
+        self.in_doubt = False
 
     def create(self, session_id: str, *events: Event) -> None:
         records = [Record(seq, 1000 + seq, event) for seq, event in enumerate(events)]
@@ -57,6 +58,16 @@ class Run:
         promise = self.ledger.sessions[session_id]
         self._held[session_id], loaded = self.shelf.hold(session_id)
         promise.histories.append(list(loaded.records))
+        self._acknowledged()
+        self.in_doubt = bool(loaded.dropped_bytes) or loaded.may_not_last or loaded.unconfirmed
+
+    def show(self, session_id: str) -> None:
+        """Show a client what is in a session that is held, once it is known to last."""
+        promise = self.ledger.sessions[session_id]
+        if self.in_doubt:
+            self.append(session_id, OPENED)
+        promise.acknowledged = len(promise.histories[-1])
+        promise.exists = True
         self._acknowledged()
 
     def append(self, session_id: str, *events: Event) -> None:
@@ -140,6 +151,17 @@ def go_on(run: Run) -> None:
             continue
         run.append(session_id, TurnEnded(turn=1, reason="interrupted"))
         run.append(session_id, OPENED, delta("after the restart"))
+        run.close(session_id)
+
+
+def look(run: Run) -> None:
+    """What the next process does for a client that only loads what there is."""
+    for session_id in [name for name, promise in run.ledger.sessions.items() if not promise.deleted]:
+        try:
+            run.hold(session_id)
+        except SessionNotFound:
+            continue
+        run.show(session_id)
         run.close(session_id)
 
 

@@ -4,7 +4,7 @@ import pytest
 from crash.images import Grain, images
 from crash.oracle import judge
 from crash.recording import Gallery, Recording, kills
-from crash.run import a_life, go_on
+from crash.run import a_life, go_on, look
 
 
 def say(capsys: pytest.CaptureFixture[str], words: str) -> None:
@@ -30,8 +30,9 @@ def test_a_kill_at_any_call_and_a_power_cut_in_the_next_process_break_no_promise
     for moment in kills(a_life, step=step):
         killed += 1
         judge(moment.disk.copy(), moment.ledger)
-        for later in Recording(moment.disk, moment.ledger).record(go_on).moments:
-            gallery.judge(later, "few")
+        for work in (look, go_on):
+            for later in Recording(moment.disk.copy(), moment.ledger.copy()).record(work).moments:
+                gallery.judge(later, "few")
     say(capsys, f"{killed} kills, {gallery.judged:,} images of what came after, none violating")
 
 

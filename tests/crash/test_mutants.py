@@ -8,7 +8,7 @@ from crash.disk import ImageDisk, Op
 from crash.images import images
 from crash.oracle import ROOT, Ledger, Promise, Violation, judge, shelf_on
 from crash.recording import Gallery, Moment, Recording, kills
-from crash.run import OPENED, Run, a_life, delta, go_on, header, tolerant
+from crash.run import OPENED, Run, a_life, delta, go_on, header, look, tolerant
 from crash.salvage import judge_salvaged, salvage_moments
 
 from acp_bridge.errors import StoreCorrupt, StoreError
@@ -40,17 +40,27 @@ def kills_then_power_cuts() -> None:
 def kills_in_a_repair() -> None:
     """The process that repairs is killed at each call; the next one goes on, and then the power goes."""
     for moment in kills(go_on, step=1, start=_torn):
-        gallery = Gallery()
-        for later in Recording(moment.disk, moment.ledger).record(go_on).moments:
-            gallery.judge(later, "few")
+        _judge_after(moment, go_on)
 
 
 def kills_in_a_making() -> None:
     for moment in kills(lambda run: run.create("s1", OPENED)):
-        gallery = Gallery()
         moment.ledger.sessions["s1"] = moment.ledger.sessions.get("s1") or Promise(header("s1"), [[]])
-        for later in Recording(moment.disk, moment.ledger).record(go_on).moments:
-            gallery.judge(later, "few")
+        _judge_after(moment, go_on)
+
+
+def kills_then_a_look() -> None:
+    """The process that repairs, or makes, is killed at each call; the next one only shows what there is."""
+    for moment in (*kills(go_on, start=_torn), *kills(lambda run: run.create("s1", OPENED))):
+        moment.ledger.sessions["s1"] = moment.ledger.sessions.get("s1") or Promise(header("s1"), [[]])
+        _judge_after(moment, look)
+
+
+def _judge_after(moment: Moment, work: Callable[[Run], None]) -> None:
+    """Let the next process work on what a killed one left, and the power go at each moment of that."""
+    gallery = Gallery()
+    for later in Recording(moment.disk, moment.ledger).record(work).moments:
+        gallery.judge(later, "few")
 
 
 def _torn() -> Moment:
@@ -168,6 +178,7 @@ CAMPAIGN = (
     torn_tails,
     damage,
     kills_in_a_making,
+    kills_then_a_look,
     kills_in_a_repair,
     salvages_cut_short,
     failed_syncs,
@@ -301,6 +312,21 @@ def the_mark_claims_success_before_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OpenLog, "_write_mark", boastful)
 
 
+def what_is_loaded_is_taken_for_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scan.Scan, "is_confirmed", property(lambda self: True))
+
+
+def the_mark_is_written_before_the_names_are_synced(patch: pytest.MonkeyPatch) -> None:
+    settle = OpenLog.settle
+
+    def hasty(self: OpenLog) -> int:
+        self._end = self.durable = self._explained
+        self._write_mark(attempted=self._end)
+        return settle(self)
+
+    patch.setattr(OpenLog, "settle", hasty)
+
+
 def a_new_file_is_renamed_before_its_sync(patch: pytest.MonkeyPatch) -> None:
     def unsynced(disk: ImageDisk, path: str, lines: Sequence[bytes]) -> int:
         fd = disk.open(path, disks.NEW)
@@ -346,6 +372,8 @@ MUTANTS: tuple[Plant, ...] = (
     no_mark,
     a_mark_of_another_file_is_believed,
     the_mark_claims_success_before_it,
+    what_is_loaded_is_taken_for_synced,
+    the_mark_is_written_before_the_names_are_synced,
     a_new_file_is_renamed_before_its_sync,
     a_deletion_is_not_synced,
     a_content_file_is_not_synced,

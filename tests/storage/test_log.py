@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -27,8 +28,11 @@ async def test_a_batch_is_one_write_and_one_sync(tmp_path: Path) -> None:
     await session.close()
 
 
-async def test_the_first_append_of_a_hold_makes_the_names_durable_and_later_ones_do_not(tmp_path: Path) -> None:
+async def test_a_hold_without_a_mark_makes_the_names_durable_at_its_first_append_and_no_later_one(
+    tmp_path: Path,
+) -> None:
     await made(tmp_path)
+    forget_mark(tmp_path)
     disk = Counting()
     session = await store_in(tmp_path, disk).hold("s1")
     assert disk.calls == []
@@ -37,6 +41,29 @@ async def test_the_first_append_of_a_hold_makes_the_names_durable_and_later_ones
     await session.append(MORE[1:])
     assert disk.calls[4:] == ["write", "sync"]
     await session.close()
+    disk.calls.clear()
+    session = await store_in(tmp_path, disk).hold("s1")
+    await session.append(records(TURN, first=4))
+    assert disk.calls == ["write", "sync"]  # the mark says that the names were synced before
+    await session.close()
+
+
+async def test_only_a_mark_of_all_of_the_file_confirms_what_is_loaded(tmp_path: Path) -> None:
+    log = await made(tmp_path)
+    assert not (await loaded(tmp_path)).unconfirmed
+    size, mark = log.stat().st_size, decode((tmp_path / "s1.lock").read_bytes())
+    assert mark is not None
+    for other in (
+        replace(mark, synced=size - 1, attempted=size - 1),
+        replace(mark, synced=size - 1),
+        replace(mark, inode=mark.inode + 1),
+        replace(mark, gen="0" * 16),
+    ):
+        with (tmp_path / "s1.lock").open("r+b") as lock:
+            lock.write(other.encode())
+        assert (await loaded(tmp_path)).unconfirmed
+    forget_mark(tmp_path)
+    assert (await loaded(tmp_path)).unconfirmed
 
 
 @pytest.mark.parametrize("call", ["write", "sync"])
@@ -309,6 +336,7 @@ async def test_a_folder_whose_sync_failed_is_not_synced_again_to_seem_well(
     tmp_path: Path, code: int, heals: bool
 ) -> None:
     await made(tmp_path)
+    forget_mark(tmp_path)
     disk = Counting()
     session = await store_in(tmp_path, disk).hold("s1")
     disk.failures["sync_folder"] = OSError(code, "failed")
