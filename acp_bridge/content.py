@@ -25,11 +25,17 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thought:
-    """A model's reasoning. `signature` is what its provider needs to take the thought back, else empty."""
+    """A model's reasoning.
+
+    Attributes:
+        signature: what its provider needs to take the thought back, else empty.
+        form: under which of its own names the provider gave it and takes it back; empty for one that is shown alone.
+    """
 
     type: ClassVar[str] = "thought"
     text: str
     signature: str = ""
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +93,7 @@ class ToolRequest:
         call_id: ours, unique in the session; a provider's own id is not kept.
         arguments: the argument text as the model sent it, valid JSON or not.
         title, kind, locations: drawn once, when the request was logged.
+        extra: what else came with it and means nothing to us; it goes back to the route that made it and to no other.
     """
 
     type: ClassVar[str] = "tool_request"
@@ -96,6 +103,7 @@ class ToolRequest:
     title: str
     kind: ToolKind = "other"
     locations: tuple[Location, ...] = ()
+    extra: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

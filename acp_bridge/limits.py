@@ -28,6 +28,8 @@ ANSWER: Final = 16 * MIB
 """Bytes of text, thoughts and arguments in one answer."""
 CALLS: Final = 128
 """Tool calls in one answer."""
+KEPT: Final = 4 * MIB
+"""Bytes of an answer that mean nothing to us and go back to whoever gave them, e.g. signatures."""
 
 # --- the project ---
 NOTES: Final = 32_000
@@ -82,6 +84,7 @@ TABLE: Final = (
     Limit("an event of a model's answer", EVENT, "bytes", "the answer counts as broken off"),
     Limit("text, thoughts and arguments of an answer", ANSWER, "bytes", "the answer counts as broken off"),
     Limit("tool calls in an answer", CALLS, "calls", "the answer counts as broken off"),
+    Limit("what a provider wants back with an answer", KEPT, "bytes", "the answer counts as broken off"),
     Limit("the body of an endpoint's error", ERROR_BODY, "bytes", "the rest is not read"),
     Limit("a file of notes (`AGENTS.md`)", NOTES, "characters", "cut, and the model is told"),
     Limit("a text file", TEXT_FILE, "bytes", "refused, with other ways named"),

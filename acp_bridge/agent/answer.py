@@ -6,10 +6,10 @@ Pure. Owns how pieces become text, thoughts and tool requests with our own call 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from acp_bridge.content import AnswerBlock, Text, Thought, ToolRequest
+from acp_bridge.content import AnswerBlock, JsonObject, Text, Thought, ToolRequest
 from acp_bridge.errors import ToolError
-from acp_bridge.llm import TextDelta, ThoughtDelta, ToolDelta
-from acp_bridge.text import escaped, mended_text
+from acp_bridge.llm import Kept, TextDelta, ThoughtDelta, ToolDelta
+from acp_bridge.text import escaped, mended, mended_text
 from acp_bridge.tools import Drawing, Tool, Workspace, parsed_arguments
 
 _TITLE = 240
@@ -23,6 +23,16 @@ class _Request:
 
 
 @dataclass(slots=True)
+class _Spoken:
+    """A text or thought under way; what bears a signature is whole."""
+
+    kind: str
+    form: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+    signature: str = ""
+
+
+@dataclass(slots=True)
 class Answer:
     """Collects one attempt's deltas.
 
@@ -32,53 +42,64 @@ class Answer:
 
     turn: int
     step: int
-    _blocks: list[tuple[str, list[str], list[str]]] = field(default_factory=list[tuple[str, list[str], list[str]]])
+    _blocks: list[_Spoken] = field(default_factory=list[_Spoken])
     _requests: dict[int, _Request] = field(default_factory=dict[int, _Request])
 
     @property
     def empty(self) -> bool:
         """Whether nothing that a reader or the program could use has arrived."""
-        return not self._requests and not any("".join(text).strip() for kind, text, _ in self._blocks if kind == "text")
+        return not self._requests and not any("".join(b.pieces).strip() for b in self._blocks if b.kind == "text")
 
     def take(self, delta: TextDelta | ThoughtDelta | ToolDelta) -> None:
         """Add a delta."""
         match delta:
             case TextDelta():
-                self._text("text").append(delta.text)
+                self._spoken("text").pieces.append(delta.text)
             case ThoughtDelta():
-                self._text("thought").append(delta.text)
-                if delta.signature:  # it ends its thought: each signed one goes back to its provider as it came
-                    self._blocks[-1][2].append(delta.signature)
-                    self._blocks.append(("end", [], []))
+                thought = self._spoken("thought", delta.form)
+                thought.pieces.append(delta.text)
+                thought.signature = delta.signature  # it ends its thought: each signed one goes back as it came
             case ToolDelta():
                 request = self._requests.setdefault(delta.index, _Request())
                 request.name = request.name or delta.name
                 request.arguments.append(delta.arguments)
 
-    def _text(self, kind: str) -> list[str]:
-        if not self._blocks or self._blocks[-1][0] != kind:
-            self._blocks.append((kind, [], []))
-        return self._blocks[-1][1]
+    def _spoken(self, kind: str, form: str = "") -> _Spoken:
+        """Return the block that a piece goes on with, or a new one."""
+        last = self._blocks[-1] if self._blocks else None
+        if last is None or (last.kind, last.form) != (kind, form) or last.signature:
+            last = _Spoken(kind, form)
+            self._blocks.append(last)
+        return last
 
-    def spoken(self) -> tuple[AnswerBlock, ...]:
-        """Return the text and thoughts so far; half-made tool requests are left out."""
+    def spoken(self, *, whole: bool = False) -> tuple[AnswerBlock, ...]:
+        """Return the text and thoughts so far; half-made tool requests are left out.
+
+        Unless the answer is `whole`, its thoughts go back to nobody but signed: one may have been cut off.
+        """
         blocks: list[AnswerBlock] = []
-        for kind, pieces, signature in self._blocks:
-            text = mended_text("".join(pieces))
-            if kind == "text" and text:
+        for block in self._blocks:
+            text = mended_text("".join(block.pieces))
+            if block.kind == "text" and text:
                 blocks.append(Text(text=text))
-            elif kind == "thought" and (text or signature):
-                blocks.append(Thought(text=text, signature="".join(signature)))
+            elif block.kind == "thought" and (text or block.signature):
+                form = block.form if whole or block.signature else ""
+                blocks.append(Thought(text=text, signature=mended_text(block.signature), form=form))
         return tuple(blocks)
 
-    def content(self, tools: Mapping[str, Tool], workspace: Workspace) -> tuple[AnswerBlock, ...]:
+    def content(
+        self, tools: Mapping[str, Tool], workspace: Workspace, kept: Kept | None = None
+    ) -> tuple[AnswerBlock, ...]:
         """Return the whole answer, its tool requests drawn."""
-        requests = [self._requests[index] for index in sorted(self._requests)]
-        return self.spoken() + tuple(
-            self._request(place, request, tools, workspace) for place, request in enumerate(requests, 1)
+        extras = kept.calls if kept is not None else {}
+        return self.spoken(whole=True) + tuple(
+            self._request(place, self._requests[index], extras.get(index), tools, workspace)
+            for place, index in enumerate(sorted(self._requests), 1)
         )
 
-    def _request(self, place: int, request: _Request, tools: Mapping[str, Tool], workspace: Workspace) -> ToolRequest:
+    def _request(
+        self, place: int, request: _Request, extra: JsonObject | None, tools: Mapping[str, Tool], workspace: Workspace
+    ) -> ToolRequest:
         text = mended_text("".join(request.arguments))
         name = mended_text(request.name) or "unnamed"
         drawing = _drawn(tools.get(name), name, text, workspace)
@@ -89,6 +110,7 @@ class Answer:
             title=escaped(mended_text(drawing.title)),  # also of a tool of somebody else's
             kind=drawing.kind,
             locations=tuple(replace(place, path=mended_text(place.path)) for place in drawing.locations),
+            extra=mended(extra) if extra else None,
         )
 
 

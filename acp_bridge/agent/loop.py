@@ -28,7 +28,7 @@ from acp_bridge.session import (
     UsageReported,
     UserMessage,
 )
-from acp_bridge.text import MAX_SAFE_INTEGER, mended_text
+from acp_bridge.text import MAX_SAFE_INTEGER, mended, mended_text
 from acp_bridge.tools import Pipeline, Tool
 
 from .answer import Answer
@@ -272,11 +272,15 @@ class Turn:
 
     def _commit(self, answer: Answer, step: int, message_id: str, last: Finished) -> None:
         if last.cause in ("length", "refusal"):  # its last tool request may be cut off, so none is made
-            content = answer.spoken()
+            content, extra = answer.spoken(), None
         else:
-            content = answer.content(self._setting.tools, self.pipeline.workspace)
+            content = answer.content(self._setting.tools, self.pipeline.workspace, last.kept)
+            extra = mended(last.kept.message) if last.kept is not None and last.kept.message else None
         usage = None if last.usage is None else _countable(last.usage)
-        self.journal.append(AssistantMessage(turn=self._number, step=step, id=message_id, content=content, usage=usage))
+        message = AssistantMessage(
+            turn=self._number, step=step, id=message_id, content=content, usage=usage, extra=extra
+        )
+        self.journal.append(message)
         if usage is not None:
             size = self.models.window(self._setting.route)
             self.journal.append(UsageReported(used=_clamped(usage.context_tokens), size=size))

@@ -7,6 +7,7 @@ loop retries, and what it is told here is typed so that it can decide. No failur
 from .endpoint import Endpoint
 from .local_servers import LOCAL_PROVIDERS, LocalServer, detect_local, models_at
 from .model import Delta, Failed, Finished, Model, StopCause, TextDelta, ThoughtDelta, ToolDelta
+from .opaque import Kept
 from .replay import Recorder
 from .routes import (
     PRESETS,
@@ -31,6 +32,7 @@ __all__ = [
     "Endpoint",
     "Failed",
     "Finished",
+    "Kept",
     "LocalServer",
     "Model",
     "Options",

@@ -12,7 +12,6 @@ from typing import Any, assert_never, cast
 import anthropic
 
 from acp_bridge.content import (
-    AnswerBlock,
     Image,
     JsonObject,
     PromptBlock,
@@ -123,8 +122,8 @@ class _Dress:
             match message:
                 case FromUser(content):
                     _add(dressed, "user", [self._part(block) for block in content])
-                case FromAssistant(content):
-                    _add(dressed, "assistant", self._assistant(content))
+                case FromAssistant():
+                    _add(dressed, "assistant", self._assistant(message))
                 case FromTools(answers):
                     _add(dressed, "user", [self._result(answer) for answer in answers])
                 case _:
@@ -134,23 +133,17 @@ class _Dress:
         _mark_for_caching(dressed)
         return dressed
 
-    def _assistant(self, content: tuple[AnswerBlock, ...]) -> list[JsonObject]:
+    def _assistant(self, message: FromAssistant) -> list[JsonObject]:
+        own = message.route == self.request.route
         dressed: list[JsonObject] = []
-        for block in content:
+        for block in message.content:
             match block:
-                case Thought(text=text, signature=signature) if signature:
-                    if text:
-                        dressed.append({"type": "thinking", "thinking": text, "signature": signature})
-                    else:
-                        dressed.append({"type": "redacted_thinking", "data": signature})
                 case Thought():
-                    pass  # unsigned, so it would be refused
+                    dressed += _thought(block) if own else ()  # another model's signature would be refused
                 case Text():
                     dressed.append({"type": "text", "text": block.text.rstrip()})  # refused with space at its end
                 case ToolRequest():
-                    arguments = arguments_object(block.arguments)
-                    call_id = wire_id(block.call_id)
-                    dressed.append({"type": "tool_use", "id": call_id, "name": block.name, "input": arguments})
+                    dressed.append(_tool_use(block, own=own))
                 case _:
                     assert_never(block)
         said = [part for part in dressed if _says_something(part)]
@@ -184,6 +177,24 @@ class _Dress:
             case _:
                 assert_never(block)
         return {"type": "text", "text": text}
+
+
+def _thought(thought: Thought) -> list[JsonObject]:
+    """Return a thought as its maker takes it back: also an unsigned one, from servers that sign none."""
+    form = thought.form or ("thinking" if thought.text else "redacted_thinking")  # earlier logs hold no form
+    match form:
+        case "redacted_thinking" if thought.signature:
+            return [{"type": form, "data": thought.signature}]
+        case "thinking" if thought.signature or thought.form:
+            return [{"type": form, "thinking": thought.text, "signature": thought.signature}]
+        case _:
+            return []
+
+
+def _tool_use(request: ToolRequest, *, own: bool) -> JsonObject:
+    extra = request.extra or {} if own else {}
+    arguments = arguments_object(request.arguments)
+    return {**extra, "type": "tool_use", "id": wire_id(request.call_id), "name": request.name, "input": arguments}
 
 
 def _says_something(part: JsonObject) -> bool:

@@ -13,6 +13,7 @@ from acp_bridge.text import MAX_SAFE_INTEGER
 
 from .failures import Provider
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
+from .opaque import Keeping, TooMuch
 
 _CAUSES: dict[str, StopCause] = {
     "end_turn": "end",
@@ -28,6 +29,8 @@ _COUNTS = {
     "cache_read_input_tokens": "cached_read_tokens",
     "cache_creation_input_tokens": "cached_write_tokens",
 }
+_TOOL_USE = frozenset(("type", "id", "name", "input"))
+"""Members that are read here; all others are kept for whoever gave them."""
 
 
 @dataclass(slots=True)
@@ -41,6 +44,7 @@ class AnthropicAnswer:
     _counts: dict[str, int] = field(default_factory=dict[str, int])
     _events: int = 0
     _stopped: bool = False
+    _keeping: Keeping = field(default_factory=Keeping)
 
     def take(self, payload: bytes) -> list[Delta]:
         """Return the deltas that a payload holds. A `Failed` among them ends the answer."""
@@ -54,6 +58,8 @@ class AnthropicAnswer:
             return self._event(cast("JsonObject", event))
         except (AttributeError, KeyError, TypeError):
             return [self.provider.cut("a piece of the answer has a shape that is not Anthropic's")]
+        except TooMuch:
+            return [self.provider.cut("the answer brought more than is kept of what its provider wants back")]
 
     def end(self, junk: bytes = b"") -> Finished | Failed:
         """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
@@ -68,7 +74,7 @@ class AnthropicAnswer:
             if not self._calls and not self._said:
                 return self.provider.empty()
             cause = "tools" if self._calls else "end"
-        return Finished(cause, Usage(**self._counts) if self._counts else None)
+        return Finished(cause, Usage(**self._counts) if self._counts else None, self._keeping.whole() or None)
 
     def _event(self, event: JsonObject) -> list[Delta]:
         match event:
@@ -99,10 +105,13 @@ class AnthropicAnswer:
         match block["type"]:
             case "tool_use":
                 place = self._calls[index] = len(self._calls)
+                self._keep(place, block)
                 given = block.get("input")  # whole here with some servers that imitate the API
                 return [ToolDelta(place, block["name"], orjson.dumps(given).decode() if given else "")]
             case "redacted_thinking":
-                return [ThoughtDelta("", block["data"])]
+                return [ThoughtDelta("", block["data"], "redacted_thinking")]
+            case "thinking" if block.get("thinking") or block.get("signature"):
+                return [ThoughtDelta(block.get("thinking") or "", block.get("signature") or "", "thinking")]
             case "text" if block.get("text"):
                 return self._text(block["text"])
             case _:
@@ -113,13 +122,17 @@ class AnthropicAnswer:
             case "text_delta":
                 return self._text(delta["text"])
             case "thinking_delta":
-                return [ThoughtDelta(delta["thinking"])]
+                return [ThoughtDelta(delta["thinking"], form="thinking")]
             case "signature_delta":
-                return [ThoughtDelta("", delta["signature"])]
+                return [ThoughtDelta("", delta["signature"], "thinking")]
             case "input_json_delta" if index in self._calls:
                 return [ToolDelta(self._calls[index], "", delta["partial_json"])] if delta["partial_json"] else []
             case _:
                 return []
+
+    def _keep(self, place: int, block: JsonObject) -> None:
+        if unknown := {name: value for name, value in block.items() if name not in _TOOL_USE}:
+            self._keeping.call(place, unknown)
 
     def _text(self, text: str) -> list[Delta]:
         self._said = self._said or bool(text.strip())

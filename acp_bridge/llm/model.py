@@ -10,6 +10,8 @@ from typing import Literal, Protocol, TypeAlias
 from acp_bridge.content import Failure, Usage
 from acp_bridge.session import ModelRequest
 
+from .opaque import Kept
+
 StopCause: TypeAlias = Literal["end", "tools", "length", "refusal"]
 
 
@@ -22,10 +24,16 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThoughtDelta:
-    """More of the model's reasoning; `signature` comes with its last piece, where a provider signs thoughts."""
+    """More of the model's reasoning.
+
+    Attributes:
+        signature: comes with its last piece, where a provider signs thoughts.
+        form: under which name the provider gave it and takes it back; empty if it does not.
+    """
 
     text: str
     signature: str = ""
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +53,16 @@ class ToolDelta:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last delta of an answer that arrived whole. `usage` is None where the provider does not count."""
+    """The last delta of an answer that arrived whole.
+
+    Attributes:
+        usage: None where the provider does not count.
+        kept: what came beside ours and has to go back with it; None if nothing did.
+    """
 
     cause: StopCause
     usage: Usage | None = None
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True, slots=True)

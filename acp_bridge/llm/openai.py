@@ -28,6 +28,7 @@ from .dress import arguments_text, image_bytes, link_text, lost_text, resource_t
 from .endpoint import Endpoint
 from .failures import Provider
 from .model import Delta, Failed
+from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
 from .sse import SseDecoder
 from .wire import http_options, payloads, shown_url
@@ -121,13 +122,12 @@ class _Dress:
     def messages(self) -> list[JsonObject]:
         request = self.request
         dressed: list[JsonObject] = [{"role": "system", "content": request.system}] if request.system else []
-        turn = max((i for i, m in enumerate(request.messages) if isinstance(m, FromUser)), default=0)
-        for i, message in enumerate(request.messages):
+        for message in request.messages:
             match message:
                 case FromUser(content):
                     dressed.append({"role": "user", "content": self._content(content)})
-                case FromAssistant(content):
-                    dressed += self._assistant(content, thoughts=i > turn and self.endpoint.provider == "deepseek")
+                case FromAssistant():
+                    dressed += self._assistant(message)
                 case FromTools(answers):
                     dressed += self._results(answers)
                 case _:
@@ -147,22 +147,39 @@ class _Dress:
             dressed.append({"role": "user", "content": self._content(pictures)})
         return dressed
 
-    def _assistant(self, content: tuple[AnswerBlock, ...], *, thoughts: bool) -> list[JsonObject]:
-        text = "".join(block.text for block in content if isinstance(block, Text))
-        calls = [self._call(block) for block in content if isinstance(block, ToolRequest)]
+    def _assistant(self, message: FromAssistant) -> list[JsonObject]:
+        own = message.route == self.request.route
+        text = "".join(block.text for block in message.content if isinstance(block, Text))
+        calls = [self._call(block, own=own) for block in message.content if isinstance(block, ToolRequest)]
         if not text and not calls:
             return []  # thoughts alone: nothing that these servers take back
-        message: JsonObject = {"role": "assistant", "content": text or None}
+        dressed: JsonObject = self._own_members(message) if own else {}
+        dressed |= {"role": "assistant", "content": dressed.pop("content", None) or text or None}
         if calls:
-            message["tool_calls"] = calls
-        thought = "".join(block.text for block in content if isinstance(block, Thought))
-        if thoughts and thought:  # within a turn DeepSeek refuses its own calls without the thoughts that led to them
-            message["reasoning_content"] = thought
-        return [message]
+            dressed["tool_calls"] = calls
+        return [dressed]
 
-    def _call(self, request: ToolRequest) -> JsonObject:
-        function = {"name": request.name, "arguments": arguments_text(request.arguments)}
-        return {"id": self._id(request.call_id), "type": "function", "function": function}
+    def _own_members(self, message: FromAssistant) -> JsonObject:
+        """Return what the route gave with a message of its own: some refuse their own calls without it."""
+        ids = {str(r.extra["id"]): self._id(r.call_id) for r in message.requests if r.extra and "id" in r.extra}
+        members: JsonObject = with_ids(message.extra or {}, ids)
+        for block in message.content:
+            if isinstance(block, Thought) and (form := block.form or self._earlier_form) not in ("", "content"):
+                members[form] = members.get(form, "") + block.text
+        if any(isinstance(block, Thought) and block.form == "content" for block in message.content):
+            members["content"] = [part for block in message.content if (part := _spoken_part(block)) is not None]
+        return members
+
+    @property
+    def _earlier_form(self) -> str:
+        """The form of a thought that was logged without one, by earlier versions."""
+        return "reasoning_content" if self.endpoint.provider == "deepseek" else ""
+
+    def _call(self, request: ToolRequest, *, own: bool) -> JsonObject:
+        extra = dict(request.extra or {}) if own else {}
+        function = {**extra.pop("function", {}), "name": request.name}
+        function["arguments"] = arguments_text(request.arguments)
+        return {**extra, "id": self._id(request.call_id), "type": "function", "function": function}
 
     def _id(self, call_id: str) -> str:
         return wire_id(call_id, length=9 if self.endpoint.provider == "mistral" else 0)
@@ -191,3 +208,14 @@ class _Dress:
             case _:
                 assert_never(block)
         return {"type": "text", "text": text}
+
+
+def _spoken_part(block: AnswerBlock) -> JsonObject | None:
+    """Return text or a thought as a part of the content, for those who give it in parts."""
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text}
+        case Thought(form="content"):
+            return {"type": "thinking", "thinking": [{"type": "text", "text": block.text}]}
+        case _:
+            return None

@@ -15,6 +15,7 @@ from acp_bridge.text import MAX_SAFE_INTEGER
 from .dress import is_object
 from .failures import Provider
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
+from .opaque import Keeping, Kept, TooMuch, ids_in
 
 _CAUSES: dict[str, StopCause] = {
     "stop": "end",
@@ -27,6 +28,12 @@ _CAUSES: dict[str, StopCause] = {
     "model_length": "length",
     "content_filter": "refusal",
 }
+
+
+_MESSAGE = frozenset(("role", "content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call"))
+_CALL = frozenset(("index", "id", "type", "function"))
+_FUNCTION = frozenset(("name", "arguments"))
+"""Members that are read here; all others are kept for whoever gave them."""
 
 
 @dataclass(slots=True)
@@ -50,6 +57,7 @@ class OpenAIAnswer:
     _reason: str = ""
     _usage: Usage | None = None
     _chunks: int = 0
+    _keeping: Keeping = field(default_factory=Keeping)
 
     def take(self, payload: bytes) -> list[Delta]:
         """Return the deltas that a payload holds. A `Failed` among them ends the answer."""
@@ -63,6 +71,8 @@ class OpenAIAnswer:
             return self._chunk(cast("JsonObject", chunk))
         except (AttributeError, IndexError, KeyError, TypeError):
             return [self.provider.cut("a piece of the answer has a shape that is not OpenAI's")]
+        except TooMuch:
+            return [self.provider.cut("the answer brought more than is kept of what its provider wants back")]
 
     def end(self, junk: bytes = b"") -> Finished | Failed:
         """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
@@ -77,7 +87,7 @@ class OpenAIAnswer:
             if not self._calls and not self._said:
                 return self.provider.empty()
             cause = "tools" if self._calls else "end"
-        return Finished(cause, self._usage)
+        return Finished(cause, self._usage, self._kept())
 
     def _take_lines(self, payload: bytes) -> list[Delta]:
         """Read a payload whose events were not parted by empty lines; a line that is no JSON is left out."""
@@ -104,11 +114,12 @@ class OpenAIAnswer:
 
     def _delta(self, delta: JsonObject) -> list[Delta]:
         deltas: list[Delta] = []
-        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            deltas.append(ThoughtDelta(_text(thought)))
+        if delta.keys() - _MESSAGE:
+            self._keep(delta)
+        deltas += _thoughts(delta)
         if content := delta.get("content"):
             if isinstance(content, str):
-                deltas.append(TextDelta(content))
+                deltas.append(TextDelta(content) if not _is_thought(delta) else ThoughtDelta(_untagged(content)))
             else:
                 deltas += _parts(content)
         if refusal := delta.get("refusal"):
@@ -120,6 +131,21 @@ class OpenAIAnswer:
             deltas += self._tool(call)
         return deltas
 
+    def _keep(self, delta: JsonObject) -> None:
+        """Keep what is not read here."""
+        unknown = {name: value for name, value in delta.items() if name not in _MESSAGE}
+        if not _is_thought(delta):  # a mark of this piece alone, on the message it would make a thought of all of it
+            self._keeping.message(unknown)
+
+    def _kept(self) -> Kept | None:
+        """Return what has to go back, with the server's own ids of those calls that it speaks of."""
+        kept = self._keeping.whole()
+        named = ids_in(kept.message)
+        for place, call in enumerate(self._calls):
+            if call.id in named:
+                kept.calls.setdefault(place, {})["id"] = call.id
+        return kept or None
+
     def _tool(self, piece: JsonObject) -> list[Delta]:
         function: JsonObject = piece.get("function") or {}
         name, arguments = str(function.get("name") or ""), function.get("arguments")
@@ -127,10 +153,18 @@ class OpenAIAnswer:
             arguments = orjson.dumps(arguments).decode() if arguments else ""
         place = self._place(piece.get("index"), str(piece.get("id") or ""), name)
         call = self._calls[place]
+        self._keep_of_call(place, piece, function)
         told = name if not call.name else ""
         call.name = call.name or name
         call.pieces.append(arguments)
         return [ToolDelta(place, told, arguments)] if told or arguments else []
+
+    def _keep_of_call(self, place: int, piece: JsonObject, function: JsonObject) -> None:
+        unknown = {name: value for name, value in piece.items() if name not in _CALL}
+        if inner := {name: value for name, value in function.items() if name not in _FUNCTION}:
+            unknown["function"] = inner
+        if unknown:
+            self._keeping.call(place, unknown)
 
     def _place(self, key: int | None, call_id: str, name: str) -> int:
         """Return which call a piece belongs to; it may be a new one."""
@@ -166,6 +200,30 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
+def _thoughts(delta: JsonObject) -> list[Delta]:
+    """Read reasoning under its names; in details alone it is shown, and goes back as a detail."""
+    for name in ("reasoning_content", "reasoning"):
+        if thought := delta.get(name):
+            return [ThoughtDelta(thought, form=name) if isinstance(thought, str) else ThoughtDelta(_text(thought))]
+    details: Any = delta.get("reasoning_details")
+    if not isinstance(details, list):
+        return []
+    return [ThoughtDelta(text) for text in map(_inner_text, cast("list[Any]", details)) if text]
+
+
+def _is_thought(delta: JsonObject) -> bool:
+    """Whether content is marked as thought, as Gemini does."""
+    match delta.get("extra_content"):
+        case {"google": {"thought": True}}:
+            return True
+        case _:
+            return False
+
+
+def _untagged(text: str) -> str:
+    return text.replace("<thought>", "").replace("</thought>", "")
+
+
 def _parts(content: Any) -> list[Delta]:
     """Read content in parts, as Mistral's reasoning models stream it."""
     deltas: list[Delta] = []
@@ -174,7 +232,7 @@ def _parts(content: Any) -> list[Delta]:
             case {"type": "text", "text": str(text)}:
                 deltas.append(TextDelta(text))
             case {"type": "thinking", "thinking": [*thoughts]}:
-                deltas += [ThoughtDelta(text) for text in map(_inner_text, thoughts) if text]
+                deltas += [ThoughtDelta(text, form="content") for text in map(_inner_text, thoughts) if text]
             case _:
                 pass
     return deltas
@@ -182,7 +240,7 @@ def _parts(content: Any) -> list[Delta]:
 
 def _inner_text(part: Any) -> str:
     match part:
-        case {"text": str(text)}:
+        case {"text": str(text)} | {"summary": str(text)}:
             return text
         case _:
             return ""

@@ -194,8 +194,9 @@ def _recorded(deltas: list[Delta]) -> JsonObject:
         match delta:
             case TextDelta(text):
                 pieces.append({"text": text})
-            case ThoughtDelta(text, signature):
-                pieces.append({"thought": text, "signature": signature} if signature else {"thought": text})
+            case ThoughtDelta(text, signature, form):
+                known = {"signature": signature, "form": form}
+                pieces.append({"thought": text, **{k: v for k, v in known.items() if v}})
             case ToolDelta(index, name, arguments):
                 tool = {"index": index, "arguments": arguments}
                 pieces.append({"tool": {**tool, "name": name} if name else tool})
@@ -203,10 +204,13 @@ def _recorded(deltas: list[Delta]) -> JsonObject:
                 fail = {"kind": failure.kind, "message": failure.message, "retryable": retryable}
                 known = {"status": failure.status, "retry_after_s": retry_after_s}
                 pieces.append({"fail": {**fail, **{k: v for k, v in known.items() if v is not None}}})
-            case Finished(cause, usage):
+            case Finished(cause, usage, kept):
                 answer["stop"] = cause
                 if usage is not None:
                     answer["usage"] = asdict(usage)
+                if kept is not None:
+                    calls = {str(place): members for place, members in kept.calls.items()}
+                    answer["kept"] = {"message": kept.message, "calls": calls}
             case _:
                 assert_never(delta)
     if not deltas or not isinstance(deltas[-1], Finished | Failed):

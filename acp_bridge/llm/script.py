@@ -15,6 +15,7 @@ from acp_bridge.content import Failure, FailureKind, JsonObject, Usage
 from acp_bridge.errors import ConfigError
 
 from .model import Failed, StopCause, TextDelta, ThoughtDelta, ToolDelta
+from .opaque import Kept
 
 RETRYABLE: frozenset[FailureKind] = frozenset(
     ("connection", "empty", "overloaded", "rate_limit", "timeout", "broken_stream", "unavailable")
@@ -66,6 +67,7 @@ class Answer:
     pieces: tuple[Piece, ...]
     stop: StopCause | None = None
     usage: Usage | None = None
+    kept: Kept | None = None
     expect: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     at: str = ""
@@ -131,7 +133,7 @@ class _Malformed(Exception):
 
 
 _WHOLE = ("text", "thought", "tools")
-_ANSWER = (*_WHOLE, "deltas", "stop", "usage", "expect", "when")
+_ANSWER = (*_WHOLE, "deltas", "stop", "usage", "kept", "expect", "when")
 _COUNTS = ("input_tokens", "output_tokens", "cached_read_tokens", "cached_write_tokens", "thought_tokens")
 
 
@@ -154,10 +156,20 @@ def _answer(value: Any, at: str) -> Answer:
         pieces=pieces,
         stop=cast("StopCause | None", stop),
         usage=usage,
+        kept=_kept(answer["kept"], f"'kept' of {at}") if "kept" in answer else None,
         expect=_strings(answer, "expect", at),
         when=_strings(answer, "when", at),
         at=at,
     )
+
+
+def _kept(value: Any, at: str) -> Kept:
+    kept = _object(value, at, ("message", "calls"))
+    calls = _object(kept.get("calls", {}), f"'calls' of {at}", None)
+    if wrong := next((place for place in calls if not place.isdecimal()), None):
+        raise _Malformed(f"'calls' of {at} has {wrong!r}; its keys are places of tools, from \"0\" on")
+    members = {int(place): _object(call, f"call {place} of {at}", None) for place, call in calls.items()}
+    return Kept(_object(kept.get("message", {}), f"'message' of {at}", None), members)
 
 
 def _whole(answer: JsonObject, at: str) -> tuple[Piece, ...]:
@@ -191,7 +203,7 @@ def _pieces(value: Any, at: str) -> tuple[Piece, ...]:
 
 
 def _piece(value: Any, at: str) -> Piece:
-    piece = _object(value, at, (*_PIECES, "signature", "repeat"))
+    piece = _object(value, at, (*_PIECES, "signature", "form", "repeat"))
     kinds = [key for key in _PIECES if key in piece]
     if len(kinds) != 1:
         raise _Malformed(f"{at} must have exactly one of {', '.join(_PIECES)}")
@@ -208,7 +220,8 @@ def _text(piece: JsonObject, at: str) -> Piece:
 
 def _thought(piece: JsonObject, at: str) -> Piece:
     signature = _field(piece, "signature", str, at, "")
-    return _say(piece, at, ThoughtDelta(_field(piece, "thought", str, at), signature))
+    form = _field(piece, "form", str, at, "")
+    return _say(piece, at, ThoughtDelta(_field(piece, "thought", str, at), signature, form))
 
 
 def _tool(piece: JsonObject, at: str) -> Piece:

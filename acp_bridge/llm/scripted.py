@@ -8,13 +8,15 @@ The file is a list of answers, or `{"answers": [...], "context_window": 8192, "t
      "tools": [{"name": "read_file", "arguments": {"path": "a.py"}}],
      "stop": "tools",                                   end | tools | length | refusal; else told from `tools`
      "usage": {"input_tokens": 10, "output_tokens": 5},
+     "kept": {"message": {}, "calls": {"0": {}}},       what comes beside the answer and has to go back with it
      "expect": "def main",                              or a list: must occur in the request's last message
      "when": "TOOL_OUTCOME_UNKNOWN"}                    or a list: see below
 
 Tool arguments may be a string, which is sent as it is, so that broken JSON can be scripted. In place of `text`,
 `thought` and `tools` an answer may give its pieces: `{"deltas": [...]}`, each one of
 
-    {"text": "a"}   {"thought": "b", "signature": "s"}   {"tool": {"index": 0, "name": "x", "arguments": "{"}}
+    {"text": "a"}   {"thought": "b", "signature": "s", "form": "thinking"}
+    {"tool": {"index": 0, "name": "x", "arguments": "{"}}
     {"pause_s": 0.01}   {"wait_for": "/path/of/a/file"}   {"hang": true}
     {"fail": {"kind": "rate_limit", "message": "slow down", "status": 429, "retryable": true, "retry_after_s": 0.1}}
 
@@ -179,7 +181,7 @@ def _end(answer: Answer) -> Finished | Failed:
     stop = answer.stop or ("tools" if tools else "end")
     if stop in ("end", "tools") and not tools and not any(isinstance(d, TextDelta) and d.text for d in said):
         return Failed(Failure(kind="empty", message="the model's answer was empty"), retryable=True)
-    return Finished(stop, answer.usage)
+    return Finished(stop, answer.usage, answer.kept)
 
 
 def _refused(message: str) -> Failed:

@@ -152,7 +152,11 @@ class AssistantDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
-    """The committed answer of a step, or, `interrupted`, as much of it as had arrived."""
+    """The committed answer of a step, or, `interrupted`, as much of it as had arrived.
+
+    `extra` is what else came with it and means nothing to us; it goes back to the route that made it, which the last
+    `request/header` before it names, and to no other.
+    """
 
     type: ClassVar[str] = "assistant/message"
     turn: int
@@ -161,6 +165,7 @@ class AssistantMessage:
     content: tuple[AnswerBlock, ...]
     usage: Usage | None = None
     interrupted: bool = False
+    extra: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,9 +47,16 @@ class FromUser:
 
 @dataclass(frozen=True, slots=True)
 class FromAssistant:
-    """What the model said and asked for."""
+    """What the model said and asked for.
+
+    Attributes:
+        route: whose answer it is; what is opaque in it means something to that route alone.
+        extra: what else came with it, to go back as it is.
+    """
 
     content: tuple[AnswerBlock, ...]
+    route: str = ""
+    extra: JsonObject | None = None
 
     @property
     def requests(self) -> tuple[ToolRequest, ...]:
@@ -113,6 +120,7 @@ class Transcript:
         self._waiting: dict[str, ToolAnswer | None] = {}
         self._waiting_seq = 0
         self._provisional: set[int] = set()  # what going on with the last turn takes back
+        self._route = ""  # of the last request
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -122,8 +130,8 @@ class Transcript:
             match merged[-1] if merged else None, message:
                 case FromUser(before), FromUser(content):
                     merged[-1] = FromUser(before + content)
-                case FromAssistant(before), FromAssistant(content):
-                    merged[-1] = FromAssistant(before + content)
+                case FromAssistant() as before, FromAssistant() as after:
+                    merged[-1] = _joined(before, after)
                 case _:
                     merged.append(message)
         self._taken = len(self._said)
@@ -153,12 +161,13 @@ class Transcript:
                 self._say(seq, (Text(text=_SALVAGED),))
             case ContextCompacted() as event:
                 self._compact(event)
+            case RequestHeader(reason=reason, route=route):
+                self._route = self._route if reason == "compaction" else route
             case (
                 SessionOpened()
                 | InputQueued()
                 | InputDropped()
                 | StepStarted()
-                | RequestHeader()
                 | RequestFailed()
                 | AssistantDelta()
                 | PermissionAsked()
@@ -195,12 +204,12 @@ class Transcript:
             self._said.append((seq, FromUser(content)))
 
     def _answer(self, seq: int, event: AssistantMessage) -> None:
-        content = event.content
+        content, extra = event.content, event.extra
         if event.interrupted:  # thoughts of an unfinished answer cannot be signed; requests of it were never made
-            content = tuple(b for b in content if isinstance(b, Text) and b.text.strip())
+            content, extra = tuple(b for b in content if isinstance(b, Text) and b.text.strip()), None
             self._provisional.add(seq)
         if content:
-            self._said.append((seq, FromAssistant(content)))
+            self._said.append((seq, FromAssistant(content, self._route, extra)))
         self._waiting = {b.call_id: None for b in content if isinstance(b, ToolRequest)}
         self._waiting_seq = seq
 
@@ -222,6 +231,14 @@ class Transcript:
         after = [said for said in self._said if said[0] > event.last_seq]
         self._said = [*before, (event.first_seq, FromUser((Text(text=event.summary),))), *after]
         self._merge_anew()
+
+
+def _joined(before: FromAssistant, after: FromAssistant) -> FromAssistant:
+    """Return two messages as one; of two routes' it is nobody's, so that neither is given what is the other's."""
+    content = before.content + after.content
+    if before.route != after.route:
+        return FromAssistant(content)
+    return FromAssistant(content, before.route, {**(before.extra or {}), **(after.extra or {})} or None)
 
 
 _AGAIN = "Do not take it up again unless you are asked to."

@@ -12,7 +12,7 @@ from session.provider import accept
 from acp_bridge.agent import Job, Options, Outcome, Phase
 from acp_bridge.agent.offer import Offer
 from acp_bridge.agent.turn import NEXT, Sign, advance
-from acp_bridge.content import Failure, Location, Text, ToolRequest, Usage
+from acp_bridge.content import Failure, Location, Text, Thought, ToolRequest, Usage
 from acp_bridge.errors import BarrierFailed, IllegalEvent, ToolError
 from acp_bridge.session import FromTools, InputDropped, TurnEnded
 from acp_bridge.tools import Drawing
@@ -99,6 +99,22 @@ async def test_requests_of_a_cut_off_answer_are_not_run(stop: str, reason: str) 
             assert (tool.entered, world.of_type("tool/result")) == ([], [])
             await world.prompt()
             accept(world.model.requests[-1].messages)
+
+
+@pytest.mark.parametrize(
+    ("stop", "forms"), [("end", ["thinking", "thinking"]), ("length", ["thinking", ""]), ("refusal", ["thinking", ""])]
+)
+async def test_of_a_cut_off_answer_signed_thoughts_alone_go_back(stop: str, forms: list[str]) -> None:
+    """The last of them may be half a thought, which a provider that signs them refuses."""
+    signed = {"thought": "hm", "signature": "s", "form": "thinking"}
+    pieces = [signed, {"thought": "so", "form": "thinking"}, {"text": "a"}]
+    world = World.of([{"deltas": pieces, "stop": stop, "kept": {"message": {"seal": 1}}}])
+    with anyio.fail_after(5):
+        async with world.running():
+            await world.prompt()
+    (message,) = world.of_type("assistant/message")
+    assert [block.form for block in message.content if isinstance(block, Thought)] == forms
+    assert message.extra == ({"seal": 1} if stop == "end" else None)
 
 
 async def test_bad_arguments_and_unknown_tools_are_told_to_the_model() -> None:

@@ -14,6 +14,7 @@ class Dialect(Protocol):
 
     name: str
     path: str
+    form: str
 
     def open(self, url: str, **options: Any) -> Model: ...
     def start(self) -> list[Any]: ...
@@ -32,6 +33,7 @@ USAGE = Usage(input_tokens=70, output_tokens=20, cached_read_tokens=30)
 class OpenAIDialect:
     name: str = "openai"
     path: str = "/v1/chat/completions"
+    form: str = "reasoning_content"
 
     def open(self, url: str, **options: Any) -> Model:
         options = {"keys": {"openai": KEY}, **options}
@@ -77,6 +79,7 @@ class OpenAIDialect:
 class AnthropicDialect:
     name: str = "anthropic"
     path: str = "/v1/messages"
+    form: str = "thinking"
 
     def open(self, url: str, **options: Any) -> Model:
         options = {"keys": {"anthropic": KEY}, **options}

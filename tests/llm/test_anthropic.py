@@ -63,14 +63,41 @@ def test_a_signed_thought_comes_with_its_signature_and_goes_back_with_it() -> No
         delta(2, type="text_delta", text="a"),
         stop("end_turn"),
     )
-    assert got[:4] == [ThoughtDelta("hm"), ThoughtDelta("", "sig"), ThoughtDelta("", "enc"), TextDelta("a")]
-    thoughts = (Thought(text="hm", signature="sig"), Thought(text="", signature="enc"), Thought(text="unsigned"))
-    content = body(user("hi"), FromAssistant((*thoughts, Text(text="a"))))["messages"][1]["content"]
+    assert got[:4] == [
+        ThoughtDelta("hm", form="thinking"),
+        ThoughtDelta("", "sig", "thinking"),
+        ThoughtDelta("", "enc", "redacted_thinking"),
+        TextDelta("a"),
+    ]
+    thoughts = (
+        Thought(text="hm", signature="sig", form="thinking"),
+        Thought(text="", signature="enc", form="redacted_thinking"),
+        Thought(text="cut off"),
+    )
+    content = body(user("hi"), FromAssistant((*thoughts, Text(text="a")), "r"))["messages"][1]["content"]
     assert content == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "redacted_thinking", "data": "enc"},
         {"type": "text", "text": "a"},
     ]
+
+
+def test_a_thought_that_is_shown_to_nobody_goes_back_signed_and_empty_and_not_as_a_redacted_one() -> None:
+    thought = Thought(text="", signature="sig", form="thinking")
+    content = body(user("hi"), FromAssistant((thought, Text(text="a")), "r"))["messages"][1]["content"]
+    assert content[0] == {"type": "thinking", "thinking": "", "signature": "sig"}
+
+
+def test_thoughts_that_an_earlier_version_logged_go_back_as_they_did() -> None:
+    thoughts = (Thought(text="hm", signature="sig"), Thought(text="", signature="enc"), Thought(text="unsigned"))
+    content = body(user("hi"), FromAssistant((*thoughts, Text(text="a")), "r"))["messages"][1]["content"]
+    assert [part["type"] for part in content] == ["thinking", "redacted_thinking", "text"]
+
+
+def test_a_signed_thought_goes_to_its_own_model_and_to_no_other() -> None:
+    thought = Thought(text="hm", signature="sig", form="thinking")
+    content = body(user("hi"), FromAssistant((thought, Text(text="a")), "anthropic:another"))["messages"][1]["content"]
+    assert content == [{"type": "text", "text": "a"}]
 
 
 def test_tool_calls_are_numbered_among_themselves() -> None:

@@ -60,7 +60,7 @@ async def test_an_answer_arrives_as_thought_text_tools_and_usage(speak: Dialect)
         *speak.end("tools"),
     )
     assert await answered(speak, reply) == [
-        ThoughtDelta("Hm."),
+        ThoughtDelta("Hm.", form=speak.form),
         TextDelta("I look."),
         ToolDelta(0, "read_file"),
         ToolDelta(0, "", '{"path":'),

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from llm.server import STALL, event, head, serving
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink, Text, Thought, ToolRequest, Usage
-from acp_bridge.limits import EVENT
+from acp_bridge.limits import EVENT, KEPT
 from acp_bridge.llm import (
     Delta,
     Endpoint,
     Failed,
     Finished,
+    Kept,
     Options,
     TextDelta,
     ThoughtDelta,
@@ -145,12 +146,12 @@ def test_a_call_without_arguments_is_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_reasoning_is_a_thought_under_either_name(name: str) -> None:
-    assert answer(delta(**{name: "hm"}), delta("stop", content="a"))[0] == ThoughtDelta("hm")
+    assert answer(delta(**{name: "hm"}), delta("stop", content="a"))[0] == ThoughtDelta("hm", form=name)
 
 
 def test_content_in_parts_is_read() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]
-    assert answer(delta("stop", content=parts)) == [ThoughtDelta("hm"), TextDelta("a"), Finished("end")]
+    assert answer(delta("stop", content=parts)) == [ThoughtDelta("hm", form="content"), TextDelta("a"), Finished("end")]
 
 
 def test_a_refusal_is_told_with_its_words() -> None:
@@ -376,11 +377,41 @@ def test_mistral_gets_ids_of_nine_letters_and_no_option_that_it_refuses() -> Non
     assert "stream_options" not in made
 
 
-def test_deepseek_gets_the_thoughts_of_this_turn_back_and_no_others() -> None:
-    deepseek = Endpoint(provider="deepseek", model="m", base_url="http://x")
-    thinking = FromAssistant((Thought(text="hm"), call("c")))
+def test_thoughts_go_back_under_the_name_they_came_by_in_every_turn_and_to_their_own_route_alone() -> None:
+    thinking = FromAssistant((Thought(text="hm", form="reasoning"), call("c")), "r")
     result = FromTools((ToolAnswer("c", (Text(text="o"),), is_error=False),))
     user = FromUser((Text(text="hi"),))
-    messages = body(user, thinking, result, user, thinking, result, endpoint=deepseek)["messages"]
-    thoughts = [m.get("reasoning_content") for m in messages if m["role"] == "assistant"]
-    assert thoughts == [None, "hm"]
+    foreign = FromAssistant(thinking.content, "another", {"opaque": 1})
+    messages = body(user, thinking, result, user, thinking, result, user, foreign, result)["messages"]
+    thoughts = [m.get("reasoning") for m in messages if m["role"] == "assistant"]
+    assert thoughts == ["hm", "hm", None]
+    assert "opaque" not in messages[-2]
+
+
+def test_deepseek_gets_thoughts_back_that_an_earlier_version_logged() -> None:
+    deepseek = Endpoint(provider="deepseek", model="m", base_url="http://x")
+    thinking = FromAssistant((Thought(text="hm"), call("c")), "r")
+    _, message = body(FromUser((Text(text="hi"),)), thinking, endpoint=deepseek)["messages"]
+    assert message["reasoning_content"] == "hm"
+
+
+def test_what_is_marked_as_thought_is_shown_as_one_and_its_mark_is_not_kept() -> None:
+    google = {"google": {"thought": True}}
+    got = answer(delta(content="<thought>hm", extra_content=google), delta("stop", content="a"))
+    assert got == [ThoughtDelta("hm"), TextDelta("a"), Finished("end")]
+
+
+def test_reasoning_that_comes_in_details_alone_is_shown_and_kept_as_a_detail() -> None:
+    detail = {"type": "reasoning.text", "text": "hm", "index": 0}
+    got = answer(delta(reasoning_details=[detail]), delta("stop", content="a"))
+    assert got[0] == ThoughtDelta("hm")
+    assert got[-1] == Finished("end", None, Kept({"reasoning_details": [detail]}))
+
+
+def test_an_answer_that_brings_more_to_keep_than_the_bound_breaks_off() -> None:
+    at_the_bound = delta(blob="x" * (KEPT - len('{"blob":""}')))
+    assert answer(at_the_bound, delta("stop", content="a"))[-1] == Finished(
+        "end", None, Kept({"blob": at_the_bound["choices"][0]["delta"]["blob"]})
+    )
+    assert isinstance(last := answer(at_the_bound, delta(blob=1))[-1], Failed)
+    assert (last.failure.kind, last.retryable) == ("broken_stream", True)

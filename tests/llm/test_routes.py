@@ -18,6 +18,7 @@ from acp_bridge.llm import (
     Delta,
     Failed,
     Finished,
+    Kept,
     LocalServer,
     Model,
     Options,
@@ -192,13 +193,14 @@ async def test_what_is_no_model_server_is_left_alone(reply: object) -> None:
 
 async def test_a_recording_answers_as_the_model_did(tmp_path: Path) -> None:
     pieces = [
-        {"thought": "hm", "signature": "s"},
+        {"thought": "hm", "signature": "s", "form": "thinking"},
         {"text": "a"},
         {"tool": {"index": 0, "name": "f", "arguments": "{"}},
         {"tool": {"index": 0, "arguments": "}"}},
     ]
     fail = {"fail": {"kind": "rate_limit", "message": "slow", "status": 429, "retryable": True, "retry_after_s": 1.5}}
-    script = [{"deltas": pieces, "usage": {"input_tokens": 3}}, {"deltas": [{"text": "b"}, fail]}]
+    kept = {"message": {"trace": [1]}, "calls": {"0": {"seal": "x"}}}
+    script = [{"deltas": pieces, "usage": {"input_tokens": 3}, "kept": kept}, {"deltas": [{"text": "b"}, fail]}]
     recorder = Recorder(ScriptedModel(script_from(script, "x")), tmp_path)
     user, assistant = FromUser((Text(text="hi"),)), FromAssistant((Text(text="a"),))
     live = [await read(recorder, user), await read(recorder, user, assistant, user)]
@@ -207,11 +209,11 @@ async def test_a_recording_answers_as_the_model_did(tmp_path: Path) -> None:
     assert [await read(replayed, user), await read(replayed, user, assistant, user)] == live
     assert live == [
         [
-            ThoughtDelta("hm", "s"),
+            ThoughtDelta("hm", "s", "thinking"),
             TextDelta("a"),
             ToolDelta(0, "f", "{"),
             ToolDelta(0, "", "}"),
-            Finished("tools", Usage(input_tokens=3)),
+            Finished("tools", Usage(input_tokens=3), Kept({"trace": [1]}, {0: {"seal": "x"}})),
         ],
         [TextDelta("b"), Failed(Failure(kind="rate_limit", message="slow", status=429), True, 1.5)],
     ]

@@ -93,7 +93,8 @@ _texts = _of(Text)
 _images = _of(Image)
 _links = _of(ResourceLink, size=st.none() | numbers)
 _locations = _of(Location, line=st.none() | numbers)
-_requests = _of(ToolRequest, locations=st.lists(_locations, max_size=2).map(tuple))
+_extras = st.none() | objects
+_requests = _of(ToolRequest, locations=st.lists(_locations, max_size=2).map(tuple), extra=_extras)
 _diffs = _of(Diff, old_text=st.none() | texts)
 _usages = st.none() | _of(Usage)
 _failures = _of(Failure, status=st.none() | numbers)
@@ -118,7 +119,9 @@ EVENTS: dict[type[Any], st.SearchStrategy[Any]] = {
     RequestHeader: _of(RequestHeader, tools=_objects, options=objects),
     RequestFailed: _of(RequestFailed, failure=_failures, retry_after_s=st.none() | st.floats(0, 1e6, allow_nan=False)),
     AssistantDelta: _of(AssistantDelta),
-    AssistantMessage: _of(AssistantMessage, content=_tuples(_texts, _of(Thought), _requests), usage=_usages),
+    AssistantMessage: _of(
+        AssistantMessage, content=_tuples(_texts, _of(Thought), _requests), usage=_usages, extra=_extras
+    ),
     PermissionAsked: _of(PermissionAsked, options=_objects),
     PermissionDecided: _of(PermissionDecided, grant=st.none() | objects),
     PermissionRevoked: _of(PermissionRevoked),
