@@ -79,6 +79,20 @@ def unseen(text: str) -> Iterator[re.Match[str]]:
     return (found for found in _UNSEEN.finditer(text) if found.group() not in "\n\t")
 
 
+_DESCRIBED = 500
+"""Characters of somebody else's error that are passed on."""
+
+
+def describe(exc: BaseException) -> str:
+    """Return what `exc` is and says, in one printable line; an error that cannot even say that is named."""
+    name = type(exc).__name__
+    try:
+        said = " ".join(str(exc).split())
+    except Exception:  # noqa: BLE001  foreign code: its defect is what is being described
+        return name
+    return escaped(f"{name}: {said[:_DESCRIBED]}" if said else name)
+
+
 def _counted(found: re.Match[str]) -> str:
     return f"[{len(found.group())} spaces]"
 

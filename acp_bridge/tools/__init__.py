@@ -4,6 +4,7 @@ Owns the Tool, Files and Commands ports and the built-in tools. Knows no model a
 """
 
 from .ask_user import AskUser
+from .contained import composed_tools, contained
 from .drawing import title
 from .edit_file import EditFile
 from .files import ABSENT, Files, FileState, LocalFiles, digest
@@ -50,6 +51,8 @@ __all__ = [
     "Watcher",
     "Workspace",
     "builtin_tools",
+    "composed_tools",
+    "contained",
     "digest",
     "earlier_commands_ended",
     "parsed_arguments",
