@@ -27,6 +27,7 @@ class Assembly:
         route: the model of a new session; empty if none is configured.
         routes: those that a user may choose from, `route` among them.
         route_problem: says what to do about a route that cannot be used, or returns `""`.
+        system: what a model is told it is, in place of the built-in role; empty for that.
         commands: makes a session's runner of commands, which the session's owner closes.
         spill: where a session's whole outputs go, by session id; None to keep none.
         protected: paths that ask always: this program's own.
@@ -44,6 +45,7 @@ class Assembly:
     routes: tuple[str, ...]
     route_problem: Callable[[str], str]
     mode: Mode = "ask"
+    system: str = ""
     options: Options = field(default_factory=Options)
     spill: Callable[[str], Path | None] = lambda _session_id: None
     protected: tuple[Path, ...] = ()
@@ -79,6 +81,7 @@ class Assembly:
             commands=self.commands(session_id),
             route=self.route,
             mode=self.mode,
+            system=self.system,
             instructions=await project_instructions(workspace.roots),
             earlier_ended=partial(earlier_ended, session_id) if taken and earlier_ended is not None else None,
             secrets=self.secrets,
