@@ -1,4 +1,4 @@
-"""Titles: what a person reads of a call in one line. Owns their length. Knows no tool."""
+"""Titles and quotes: what a person reads of a call. Owns how long a title is and how text is fenced. Knows no tool."""
 
 from acp_bridge.text import escaped
 
@@ -20,3 +20,12 @@ def title(words: str, subject: object = "", *, limit: int = TITLE) -> str:
     first = text or escaped(whole[: _EXAMINED // 2])
     last = text or escaped(whole[-_EXAMINED // 2 :])
     return first[:head] + f" …{max(len(text or whole) - head - tail, 1)} characters… " + last[-tail:]
+
+
+def quoted(text: str, language: str = "") -> str:
+    """Return text of several lines, escaped, in a fence that it cannot close: editors render Markdown."""
+    text = escaped(text, lines=True)
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"

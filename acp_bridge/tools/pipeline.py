@@ -29,7 +29,7 @@ from acp_bridge.session import (
 )
 from acp_bridge.text import Secrets, mended, mended_text
 
-from .asking import hidden_said, inquired, readable
+from .asking import hidden_said, inquired, leading_elsewhere, readable
 from .files import Files
 from .guard import Commands
 from .known_files import KnownFiles
@@ -175,6 +175,7 @@ class Pipeline:
         options = options_for(access)
         self.journal.append(PermissionAsked(call_id=request.call_id, options=tuple(_plain(options))))
         drawing = Drawing(title=request.title, kind=request.kind, locations=request.locations)
+        shown = (*leading_elsewhere(drawing, access, self.workspace), *shown)
         choice = Choice(None)
         with self.cancellation.scope():
             choice = await self.watcher.ask(

@@ -10,7 +10,7 @@ from acp_bridge.content import JsonObject, Location, Text
 
 from .arguments import Arguments, checked, parsed
 from .drawing import title
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, named, permitted, resolved
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 MAX_LINES = 2000
@@ -58,7 +58,7 @@ class ReadFile:
         path, offset = arguments.get("path"), arguments.get("offset")
         line = offset if type(offset) is int and offset >= 1 else None
         place = (Location(path=lexical(path, workspace), line=line),) if isinstance(path, str) else ()
-        return Drawing(title=title("Read", path), kind="read", locations=place)
+        return Drawing(title=title("Read", named(path, workspace)), kind="read", locations=place)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Read one file."""

@@ -2,13 +2,15 @@
 
 from pydantic import Field
 
-from acp_bridge.content import JsonObject, Location, Text
-from acp_bridge.limits import OUTPUT_HEAD, OUTPUT_TAIL, SPILL
+from acp_bridge.content import JsonObject, Location, ShownBlock, Text
+from acp_bridge.errors import ToolError
+from acp_bridge.limits import COMMAND, OUTPUT_HEAD, OUTPUT_TAIL, SPILL
+from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
-from .drawing import title
+from .drawing import quoted, title
 from .guard import Ended
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, permitted, placed, resolved
 from .shell import grantable
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
@@ -54,14 +56,22 @@ class RunCommand:
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in."""
-        return checked(_Arguments, arguments)
+        complete = checked(_Arguments, arguments)
+        if len(escaped(complete["command"], lines=True)) > COMMAND:  # else nobody could be shown what would run
+            raise ToolError(f"the command is longer than {COMMAND:,} characters; write a script and run that")
+        return complete
 
     def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
         """Draw the command itself."""
         command, cwd = arguments.get("command"), arguments.get("cwd")
         place = (Location(path=lexical(cwd, workspace)),) if isinstance(cwd, str) else ()
         words = command if isinstance(command, str) and command.strip() else "Run a command"
-        return Drawing(title=title(words, limit=TITLE), kind="execute", locations=place)
+        return Drawing(title=title(words, _where(cwd, workspace), limit=TITLE), kind="execute", locations=place)
+
+    async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:  # noqa: ARG002 - no file
+        """Return the whole command, if its title is not it."""
+        command = parsed(_Arguments, arguments).command
+        return () if title(command, limit=TITLE) == command else (Text(text=quoted(command, "sh")),)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Execute in a folder. A grant covers this very command in this very folder, if the command is simple."""
@@ -85,6 +95,17 @@ class RunCommand:
         if ended.code:
             return ToolOutput(content=(text,), is_error=True, code="FAILED")
         return ToolOutput(content=(text,))
+
+
+def _where(cwd: object, workspace: Workspace) -> str:
+    """Return the folder that a command runs in, if it is another than the session's."""
+    if not isinstance(cwd, str):
+        return ""
+    try:
+        folder = resolved(cwd, workspace).path
+    except ToolError:  # it is said when the call is judged
+        return f"(in {cwd})"
+    return "" if folder == workspace.cwd else f"(in {placed(folder, workspace)})"
 
 
 def _told(ended: Ended, timeout_s: float) -> str:

@@ -9,7 +9,7 @@ from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
 from .drawing import title
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
@@ -58,7 +58,8 @@ class SearchFiles:
         """Draw the pattern and where it is searched."""
         path, pattern = arguments.get("path"), arguments.get("pattern")
         place = path if isinstance(path, str) else "."
-        words = f"{pattern} in {place}" if isinstance(pattern, str) else place
+        where = named(place, workspace)
+        words = f"{pattern} in {where}" if isinstance(pattern, str) else where
         return Drawing(
             title=title("Search", words), kind="search", locations=(Location(path=lexical(place, workspace)),)
         )

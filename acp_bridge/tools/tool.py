@@ -37,7 +37,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """How a call is shown to a person: drawn once, from the arguments alone, and logged."""
+    """How a call is shown to a person: drawn once, before it is judged, and logged."""
 
     title: str
     kind: ToolKind
@@ -137,7 +137,7 @@ class Tool(Protocol):
         ...
 
     def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Return how the call is shown. Pure; takes unchecked arguments and never raises."""
+        """Return how the call is shown. Takes unchecked arguments, never raises; looks at the disk only for links."""
         ...
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
