@@ -14,7 +14,6 @@ from .codec import (
     encode_header,
     encode_record,
 )
-from .contained import ContainedStore
 from .events import (
     AssistantDelta,
     AssistantMessage,
@@ -48,7 +47,7 @@ from .events import (
     UsageReported,
     UserMessage,
 )
-from .journal import BACKGROUND_S, Journal, Observer, ObserverSource
+from .journal import BACKGROUND_S, Journal, Observer
 from .log import Log, State
 from .policy import BarrierKind, Durable, Policy
 from .repair import closers
@@ -69,7 +68,6 @@ __all__ = [
     "AssistantDelta",
     "AssistantMessage",
     "BarrierKind",
-    "ContainedStore",
     "ContextCompacted",
     "DeltaKind",
     "DropReason",
@@ -89,7 +87,6 @@ __all__ = [
     "Message",
     "ModelRequest",
     "Observer",
-    "ObserverSource",
     "Page",
     "PermissionAsked",
     "PermissionDecided",
