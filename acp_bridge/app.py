@@ -14,9 +14,9 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -26,8 +26,16 @@ from acp_bridge import __version__
 from acp_bridge.acp import AuthMethod
 from acp_bridge.bridge import Handshake
 from acp_bridge.config import Config
-from acp_bridge.effects import Deadline, Given, Key, Part, composed
+from acp_bridge.effects import Deadline, Given, Key, Part, composed, leaves
+from acp_bridge.errors import ConfigError
 from acp_bridge.rpc import Peer, Wire
+
+if TYPE_CHECKING:  # the types of what the warm-up imports: `initialize` must not wait for them, and a typo must be seen
+    from acp_bridge.bridge.bridge import Bridge
+    from acp_bridge.llm import Model
+    from acp_bridge.replacements import Replacements
+    from acp_bridge.session import ObserverSource, Policy, Store
+    from acp_bridge.tools import Tool
 
 logger = logging.getLogger(__name__)
 
@@ -104,18 +112,35 @@ def _end_process_after(seconds: float, code: Callable[[], int]) -> threading.Tim
     return watchdog
 
 
-async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
+async def serve(
+    config: Config,
+    wire: Wire,
+    *,
+    store: "Store | None" = None,
+    policy: "Policy | None" = None,
+    open_model: "Callable[[str], Model] | None" = None,
+    tools: "Iterable[Tool]" = (),
+    observers: "Iterable[ObserverSource]" = (),
+) -> int:
     """Serve one connection on `wire` until it ends; return the exit code.
 
     Args:
         config: all settings.
         wire: the claimed descriptors, or any two others.
-        replacements: parts of a composition of one's own, as `runtime.Replacements` takes them.
+        store, policy, open_model, tools, observers: parts of one's own, see `acp_bridge.replacements.Replacements`.
     """
     handshake = Handshake(
         program_version=__version__, auth_methods=lambda: () if config.model_configured else (CONFIGURED,)
     )
-    bridges: list[Any] = []
+
+    def replacements() -> "Replacements":
+        from acp_bridge.replacements import Replacements
+
+        return Replacements(
+            store=store, policy=policy, open_model=open_model, tools=tuple(tools), observers=tuple(observers)
+        )
+
+    bridges: list[Bridge] = []
     ending = Ending(busy=lambda: any(bridge.busy for bridge in bridges))
     async with wire:
         peer = Peer(wire, admit=handshake.admit, notify=handshake.notify, gate=handshake.gate)
@@ -125,8 +150,14 @@ async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
             tasks.start_soon(_watch_reader, wire, ending)
             try:
                 await _run(config, replacements, peer, tasks, handshake, ending, bridges)
+            except* ConfigError as group:
+                why = "; ".join(map(str, leaves(group)))
+                logger.error("the agent could not start: %s", why)  # noqa: TRY400  a setting is wrong, and no code
+                handshake.fail(why)
+                await ending.wait()  # whoever asks is told; an agent that is gone could tell nobody
             except* Exception:
                 logger.exception("the program failed")
+                handshake.fail()
                 ending.begin(EXIT_FAILURE, "a failure")
             finally:
                 with ending.deadline().shield():
@@ -138,34 +169,32 @@ async def serve(config: Config, wire: Wire, **replacements: Any) -> int:
 
 async def _run(
     config: Config,
-    replacements: dict[str, Any],
+    replacements: "Callable[[], Replacements]",
     peer: Peer,
     tasks: TaskGroup,
     handshake: Handshake,
     ending: Ending,
-    bridges: list[Any],
+    bridges: "list[Bridge]",
 ) -> None:
     """Warm up once `initialize` is answered, then hold the parts until the program ends."""
     async with _until_ended(ending) as still_running:
         await handshake.initialized.wait()
-        runtime, bridge = await anyio.to_thread.run_sync(_warm_up, config, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(_warm_up, config, abandon_on_cancel=True)
     if not still_running():
         return
-    front: Key[Any] = Key("bridge")
+    from acp_bridge.bridge.bridge import Bridge, bridging  # imported by now: these are looked up
+    from acp_bridge.runtime import ASSEMBLY, SESSIONS, parts
 
-    def bridging(given: Given) -> Any:
-        return bridge.bridging(
-            peer, handshake.client, given[runtime.SESSIONS], given[runtime.ASSEMBLY], tasks, ending.deadline
-        )
+    front: Key[Bridge] = Key("bridge")
 
-    parts = runtime.parts(config, runtime.Replacements(**replacements), ending.deadline)
-    try:
-        async with composed((*parts, Part(front, bridging))) as given:
-            bridges.append(given[front])
-            handshake.open(given[front])
-            await ending.wait()
-    finally:
-        handshake.fail()
+    def set_up(given: Given) -> AbstractAsyncContextManager[Bridge]:
+        return bridging(peer, handshake.client, given[SESSIONS], given[ASSEMBLY], tasks, ending.deadline)
+
+    made = parts(config, replacements(), ending.deadline)
+    async with composed((*made, Part(front, set_up))) as given:
+        bridges.append(given[front])
+        handshake.open(given[front])
+        await ending.wait()
 
 
 @asynccontextmanager
@@ -182,12 +211,11 @@ async def _until_ended(ending: Ending) -> AsyncGenerator[Callable[[], bool]]:
         tasks.cancel_scope.cancel()
 
 
-def _warm_up(config: Config) -> tuple[Any, Any]:
+def _warm_up(config: Config) -> None:
     """Import all that the configured route needs, in one thread: two can see half-made modules."""
+    importlib.import_module("acp_bridge.bridge.bridge")
     runtime = importlib.import_module("acp_bridge.runtime")
-    bridge = importlib.import_module("acp_bridge.bridge.bridge")
     runtime.preload_route(config)
-    return runtime, bridge
 
 
 async def _serve_peer(peer: Peer, wire: Wire, ending: Ending) -> None:

@@ -10,12 +10,15 @@ Owns which settings there are and where each comes from; later sources win. Know
     home = "/…"                              ACP_BRIDGE_HOME, everything the program writes
     storage = "jsonl"                        or "memory", or "module:name"
     tools = ["module:name"]                  further tools
-    [agent]                                  max_requests, max_attempts, retry_wait_s, max_retry_wait_s
+    observers = ["module:name"]              who is told of every session's events
+    [agent]                                  max_requests, max_attempts, retry_wait_s, max_retry_wait_s, system
     [checkpoint]                             policy, deadline_s
     [commands]                               env: names of further variables that commands may see
+    [plugins.NAME]                           whatever the parts of the package NAME are made with
 """
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +26,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from acp_bridge.errors import ConfigError
-from acp_bridge.redaction import Secrets, secrets_in
+from acp_bridge.text import Secrets
 
 Section: TypeAlias = Mapping[str, Any]
 
@@ -37,6 +40,10 @@ KEY_VARIABLES: Final = (
 )
 """The variables that hold providers' keys; one of them is enough to be configured."""
 
+_SECRET_NAME = re.compile(r"(?i)(?:.*_)?(?:API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSWORD)")
+_SECRET_CHARS = 8
+"""A shorter value is no secret worth its name, and would be found in any text."""
+
 _LEVELS = ("debug", "info", "warning", "error")
 _MODES = ("ask", "edit", "plan", "full")
 
@@ -48,6 +55,8 @@ KEYS: Final[Mapping[str, type[Any]]] = {
     "home": str,
     "storage": str,
     "tools": list,
+    "observers": list,
+    "agent.system": str,
     "agent.max_requests": int,
     "agent.max_attempts": int,
     "agent.retry_wait_s": float,
@@ -58,6 +67,9 @@ KEYS: Final[Mapping[str, type[Any]]] = {
 }
 """Every setting and its type; a list is one of strings, in the environment separated by commas."""
 
+_PLUGINS: Final = "plugins."
+"""How the tables of third parties' parts begin; what stands in one is for its part to judge."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -65,6 +77,7 @@ class Config:
 
     Attributes:
         home: the folder for everything the program writes; empty for the platform's own.
+        plugins: what the parts of a package are made with, by the package's name.
         environ: the environment as it was at start; keys and what commands may see are taken from it.
         source: the file that was read, if one was.
     """
@@ -76,9 +89,11 @@ class Config:
     home: str = ""
     storage: str = "jsonl"
     tools: tuple[str, ...] = ()
+    observers: tuple[str, ...] = ()
     agent: Section = field(default_factory=dict[str, Any])
     checkpoint: Section = field(default_factory=dict[str, Any])
     commands: Section = field(default_factory=dict[str, Any])
+    plugins: Mapping[str, Section] = field(default_factory=dict[str, Section])
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     source: str = ""
 
@@ -89,8 +104,10 @@ class Config:
 
     @property
     def secrets(self) -> Secrets:
-        """The values that nothing may show: providers' keys, and whatever else of the environment is secret."""
-        return Secrets(secrets_in(self.environ))
+        """The values that nothing may show: providers' keys, and whatever else the environment calls a secret."""
+        found = {name: value.strip() for name, value in self.environ.items() if _SECRET_NAME.fullmatch(name)}
+        longest_first = sorted(found.items(), key=lambda item: -len(item[1]))  # one may hold another
+        return Secrets({name: value for name, value in longest_first if len(value) >= _SECRET_CHARS})
 
 
 def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Config:
@@ -168,6 +185,8 @@ def _parsed(name: str, text: str, kind: type) -> Any:
 def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
     if name in known:
         return
+    if known is KEYS and name.startswith(_PLUGINS):
+        return
     import difflib
 
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
@@ -176,9 +195,12 @@ def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
 
 def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str) -> Config:
     top: dict[str, Any] = {}
-    sections: dict[str, dict[str, Any]] = {"agent": {}, "checkpoint": {}, "commands": {}}
+    sections: dict[str, dict[str, Any]] = {"agent": {}, "checkpoint": {}, "commands": {}, "plugins": {}}
     for key, value in settings.items():
         _require_known(key, "on the command line", KEYS)
+        if key.startswith(_PLUGINS):
+            sections["plugins"][key.removeprefix(_PLUGINS)] = _table(key, value)
+            continue
         checked = _checked(key, value)
         section, _, name = key.rpartition(".")
         if section:
@@ -190,6 +212,12 @@ def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str)
             raise ConfigError(f"{key} must be one of {', '.join(allowed)}, not {top[key]!r}")
     frozen: dict[str, Any] = {name: MappingProxyType(values) for name, values in sections.items()}
     return Config(**top, **frozen, environ=MappingProxyType(dict(environ)), source=source)
+
+
+def _table(key: str, value: Any) -> Section:
+    if not isinstance(value, dict):
+        raise ConfigError(f"[{key}] must be a table of settings for the parts of that package, not {value!r}")
+    return MappingProxyType(dict(value))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _checked(key: str, value: Any) -> Any:

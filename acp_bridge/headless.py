@@ -14,11 +14,11 @@ permissions, close. The ordered effect is the server's: leaving stops the agents
 import contextlib
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -28,10 +28,24 @@ from acp_bridge.config import Config
 from acp_bridge.content import Failure, PromptBlock, Text
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves
 from acp_bridge.errors import BarrierFailed, ConfigError
-from acp_bridge.runtime import ASSEMBLY, SESSIONS, Replacements, parts
-from acp_bridge.session import DeltaKind, InputDropped, InputQueued, Journal, Place, Record, Recovery, Sessions
+from acp_bridge.llm import Model
+from acp_bridge.replacements import Replacements
+from acp_bridge.runtime import ASSEMBLY, SESSIONS, parts
+from acp_bridge.session import (
+    DeltaKind,
+    InputDropped,
+    InputQueued,
+    Journal,
+    ObserverSource,
+    Place,
+    Policy,
+    Record,
+    Recovery,
+    Sessions,
+    Store,
+)
 from acp_bridge.text import mended_text
-from acp_bridge.tools import Choice, Question, UserAnswer
+from acp_bridge.tools import Choice, Question, Tool, UserAnswer
 
 CLOSE_S = 5.0
 """How long leaving may take, in seconds."""
@@ -345,18 +359,25 @@ async def open_runtime(
     config: Config,
     *,
     deadline: Callable[[], Deadline] | None = None,
-    **replacements: Any,
+    store: Store | None = None,
+    policy: Policy | None = None,
+    open_model: Callable[[str], Model] | None = None,
+    tools: Iterable[Tool] = (),
+    observers: Iterable[ObserverSource] = (),
 ) -> AsyncGenerator[Runtime]:
     """Open the runtime; leaving it closes every session in the one order.
 
     Args:
         config: all settings, e.g. `acp_bridge.config.load(os.environ)`.
         deadline: by when everything must have ended, asked when leaving; `CLOSE_S` from then, if it is not given.
-        replacements: parts of one's own, as `acp_bridge.runtime.Replacements` takes them.
+        store, policy, open_model, tools, observers: parts of one's own, see `acp_bridge.replacements.Replacements`.
 
     Raises:
         ConfigError: a setting is impossible.
     """
+    replacements = Replacements(
+        store=store, policy=policy, open_model=open_model, tools=tuple(tools), observers=tuple(observers)
+    )
     ends: list[Deadline] = []
 
     def default_deadline() -> Deadline:
@@ -387,7 +408,7 @@ async def open_runtime(
                         for each in fronts:
                             each.close()  # whoever reads a turn that is still open is told that nothing more comes
 
-            async with composed((*parts(config, Replacements(**replacements), by), Part(front, fronted))) as given:
+            async with composed((*parts(config, replacements, by), Part(front, fronted))) as given:
                 try:
                     yield given[front]
                 except Exception as exc:

@@ -37,7 +37,12 @@ NOTES: Final = 32_000
 TEXT_FILE: Final = 10 * MIB
 """Bytes of a text file that is read or written."""
 
+PATH: Final = 4096
+"""Characters of a path that a model names, as most systems have it; each part of it is looked at on the disk."""
+
 # --- commands and results ---
+COMMAND: Final = 64_000
+"""Characters of a command as it is shown: who is asked sees all of it."""
 OUTPUT_HEAD: Final = 32 * KIB
 """Bytes kept of the beginning of a command's output."""
 OUTPUT_TAIL: Final = 32 * KIB
@@ -88,6 +93,8 @@ TABLE: Final = (
     Limit("the body of an endpoint's error", ERROR_BODY, "bytes", "the rest is not read"),
     Limit("a file of notes (`AGENTS.md`)", NOTES, "characters", "cut, and the model is told"),
     Limit("a text file", TEXT_FILE, "bytes", "refused, with other ways named"),
+    Limit("a path that a model names", PATH, "characters", "refused"),
+    Limit("a command", COMMAND, "characters", "refused, with another way named"),
     Limit("a command's output, its beginning", OUTPUT_HEAD, "bytes", "the middle is left out and counted"),
     Limit("a command's output, its end", OUTPUT_TAIL, "bytes", "the middle is left out and counted"),
     Limit("a command's whole output in a file", SPILL, "bytes", "the file ends there, and the result says so"),

@@ -7,37 +7,36 @@ The order is durable-sessions §6: storage, policy, runtime, front; each gets wh
 left strictly last first, so storage cannot go while a front still closes a turn.
 """
 
-import importlib
 import logging
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import anyio
+import anyio.to_thread
 
 from acp_bridge import __version__
 from acp_bridge.agent import Assembly, Models
 from acp_bridge.agent import Options as AgentOptions
-from acp_bridge.checkpoint import WITHOUT_BARRIERS, CoarsePolicy, policy_named
-from acp_bridge.checkpoint import Options as CheckpointOptions
 from acp_bridge.config import Config, default_file
-from acp_bridge.effects import Deadline, Given, Key, Part, close_together
+from acp_bridge.effects import Deadline, Given, Key, Part, close_together, hosting
 from acp_bridge.errors import ConfigError, StoreError
-from acp_bridge.llm import (
-    PRESETS,
-    Model,
-    detect_local,
-    no_model_configured,
-    open_model,
-    options_from,
-    parse_route,
-    preload,
+from acp_bridge.llm import PRESETS, detect_local, no_model_configured, options_from, parse_route, preload
+from acp_bridge.plugins import named_parts, require_used_tables
+from acp_bridge.plugins import preload as preload_parts
+from acp_bridge.replacements import (
+    Replacements,
+    all_tools,
+    entering,
+    foreign_store,
+    is_foreign,
+    model_opener,
+    observers_of,
+    verified_policy,
 )
-from acp_bridge.redaction import Secrets
-from acp_bridge.session import Policy, Sessions, Store, VerifiedPolicy, require_all_barriers
+from acp_bridge.session import Policy, Sessions, Store
 from acp_bridge.storage import JsonlStore, MemoryStore
 from acp_bridge.tools import (
     Commands,
@@ -46,8 +45,6 @@ from acp_bridge.tools import (
     McpServers,
     Mode,
     ServerSpec,
-    Tool,
-    builtin_tools,
     earlier_commands_ended,
 )
 
@@ -66,22 +63,17 @@ DEFAULT_MODELS: Mapping[str, str] = {
 }
 """What a provider's key alone stands for."""
 
+ENTER_S = 30.0
+"""How long one part of a third party's may take to set itself up, in seconds."""
+
+_PART_SHARE = 0.5
+"""Of the time that is left, what one part of a third party's may take to be left."""
+
+_SAVING_SHARE = 0.7
+"""Of the time that is left, what saving may take where the storage is to be left after it."""
+
 _RUNTIME_SHARE = 0.6
 """Of the time that is left, what closing the models and commands may take; the rest is for saving."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacements:
-    """What a composition of one's own puts in the place of what the configuration names.
-
-    Attributes:
-        tools: beside the built-in ones; a tool of a built-in's name replaces it.
-    """
-
-    store: Store | None = None
-    policy: Policy | None = None
-    open_model: Callable[[str], Model] | None = None
-    tools: tuple[Tool, ...] = ()
 
 
 def home_of(config: Config) -> Path:
@@ -100,7 +92,7 @@ def parts(config: Config, replacements: Replacements, deadline: Callable[[], Dea
         return _storage(config, replacements, deadline)
 
     def policy(_given: Given) -> AbstractAsyncContextManager[Policy]:
-        return _policy(config, replacements)
+        return _policy(config, replacements, deadline)
 
     def runtime(given: Given) -> AbstractAsyncContextManager[Assembly]:
         return _runtime(config, replacements, given, deadline)
@@ -112,15 +104,23 @@ def parts(config: Config, replacements: Replacements, deadline: Callable[[], Dea
 async def _storage(
     config: Config, replacements: Replacements, deadline: Callable[[], Deadline]
 ) -> AsyncGenerator[Sessions]:
-    sessions = Sessions(replacements.store or _store(config), version=__version__)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_sweep, sessions.store)
-        try:
-            yield sessions
-        finally:
-            tasks.cancel_scope.cancel()
-            with deadline().within(1.0, "storage"):
-                await sessions.aclose()
+    names = named_parts(config)
+    if replacements == Replacements():
+        require_used_tables(config)
+    if names:
+        await anyio.to_thread.run_sync(preload_parts, names)
+    async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
+        observers = await observers_of(config, replacements, entering(host))
+        store = await foreign_store(config, replacements, entering(host)) or _store(config)
+        sessions = Sessions(store, version=__version__, observers=observers)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_sweep, store)
+            try:
+                yield sessions
+            finally:
+                tasks.cancel_scope.cancel()
+                with deadline().within(1.0 if isinstance(store, JsonlStore) else _SAVING_SHARE, "storage"):
+                    await sessions.aclose()
 
 
 async def _sweep(store: Store) -> None:
@@ -131,48 +131,33 @@ async def _sweep(store: Store) -> None:
 
 
 def _store(config: Config) -> Store:
-    match config.storage:
-        case "jsonl":
-            return JsonlStore(home_of(config) / "sessions")
-        case "memory":
-            return MemoryStore()
-        case name:
-            return cast("Store", _named(name, "storage")(config))
+    return MemoryStore() if config.storage == "memory" else JsonlStore(home_of(config) / "sessions")
 
 
 @asynccontextmanager
-async def _policy(config: Config, replacements: Replacements) -> AsyncGenerator[Policy]:
-    options = CheckpointOptions(**config.checkpoint)
-    if replacements.policy is not None:
-        policy, name = replacements.policy, type(replacements.policy).__name__
-    elif ":" in options.policy:
-        policy, name = cast("Policy", _named(options.policy, "checkpoint.policy")(options)), options.policy
-    else:
-        policy, name = policy_named(options), options.policy
-    if type(policy) is not CoarsePolicy:  # which is how a program says those words in Python
-        require_all_barriers(policy, name, WITHOUT_BARRIERS)
-    yield VerifiedPolicy.of(policy, options.deadline_s)
+async def _policy(
+    config: Config, replacements: Replacements, deadline: Callable[[], Deadline]
+) -> AsyncGenerator[Policy]:
+    async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
+        yield await verified_policy(config, replacements, entering(host))
 
 
 @asynccontextmanager
 async def _runtime(
     config: Config, replacements: Replacements, given: Given, deadline: Callable[[], Deadline]
 ) -> AsyncGenerator[Assembly]:
-    model_options = options_from(config.environ)
-    models = Models(replacements.open_model or (lambda route: open_model(route, model_options)))
     route = config.model or keyed_route(config) or await _local_route(config)
     home = home_of(config)
     on_disk = config.storage == "jsonl" and replacements.store is None
 
     made: weakref.WeakSet[Commands] = weakref.WeakSet()  # a closed session's go by themselves
 
-    def commands(session_id: str, secrets: Secrets) -> Commands:
+    def commands(session_id: str) -> Commands:
         runner = GuardedCommands(
             config.environ,
             config.commands.get("env", ()),
             spill=home / "sessions" / session_id / "spill" if on_disk else None,
             running=home / "sessions" / f"{session_id}.running" if on_disk else None,
-            secrets=secrets,
         )
         made.add(runner)
         return runner
@@ -183,59 +168,54 @@ async def _runtime(
             env=config.environ,
             cwd=cwd,
             running=home / "sessions" / f"{session_id}.running" if on_disk else None,
-            secrets=config.secrets,
         )
 
     async def earlier_ended(session_id: str) -> bool:
         return await earlier_commands_ended(home / "sessions" / f"{session_id}.running")
 
-    def problem(wanted: str) -> str:
-        if not wanted:
-            return str(no_model_configured())
-        if replacements.open_model is not None:
-            return ""
+    async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
+        tools = await all_tools(config, replacements, entering(host))
+        models = Models(model_opener(config, replacements, entering(host)))
+        options = AgentOptions(**config.agent)
         try:
-            models.check(wanted)
-        except ConfigError as exc:
-            return str(exc)
-        return ""
+            yield Assembly(
+                policy=given[POLICY],
+                models=models,
+                options=options,
+                system=options.system,
+                tools=tools,
+                files=LocalFiles(),
+                commands=commands,
+                route=route,
+                routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
+                route_problem=lambda wanted: _problem(models, wanted),
+                mode=cast("Mode", config.mode),
+                spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
+                protected=_protected(config, home),
+                earlier_ended=earlier_ended if on_disk else None,
+                secrets=config.secrets,
+                servers=servers,
+            )
+        finally:
+            with deadline().within(_RUNTIME_SHARE, "the models and commands"):
+                await close_together((models.aclose, *(runner.aclose for runner in list(made))))
 
+
+def _problem(models: Models, wanted: str) -> str:
+    """Return what to do about a route that cannot be used; empty if it can."""
+    if not wanted:
+        return str(no_model_configured())
     try:
-        yield Assembly(
-            policy=given[POLICY],
-            models=models,
-            options=AgentOptions(**config.agent),
-            tools=_tools(config, replacements),
-            files=LocalFiles(),
-            commands=commands,
-            route=route,
-            routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
-            route_problem=problem,
-            mode=cast("Mode", config.mode),
-            spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
-            protected=_protected(config, home),
-            earlier_ended=earlier_ended if on_disk else None,
-            secrets=config.secrets,
-            servers=servers,
-        )
-    finally:
-        with deadline().within(_RUNTIME_SHARE, "the models and commands"):
-            await close_together((models.aclose, *(runner.aclose for runner in list(made))))
+        models.check(wanted)
+    except ConfigError as exc:
+        return str(exc)
+    return ""
 
 
 def _protected(config: Config, home: Path) -> tuple[Path, ...]:
     """Return what asks always: also where no file is yet, since what one names is imported at the next start."""
     files = (config.source, default_file(config.environ))
     return (home.resolve(), *(Path(file).resolve().parent for file in files if file))
-
-
-def _tools(config: Config, replacements: Replacements) -> tuple[Tool, ...]:
-    by_name = {tool.spec.name: tool for tool in builtin_tools()}
-    for name in config.tools:
-        tool = cast("Tool", _named(name, "tools")())
-        by_name[tool.spec.name] = tool
-    by_name.update({tool.spec.name: tool for tool in replacements.tools})
-    return tuple(by_name.values())
 
 
 def keyed_route(config: Config) -> str:
@@ -253,26 +233,11 @@ async def _local_route(config: Config) -> str:
 
 def preload_route(config: Config) -> None:
     """Import what the configured route needs and nothing else; for the warm-up thread."""
+    preload_parts(named_parts(config))
     route = config.model or keyed_route(config)
-    if not route:
+    if not route or is_foreign(route):
         return
     try:
         preload(parse_route(route))
     except ConfigError:
         return  # said when a session asks for it
-
-
-def _named(name: str, setting: str) -> Callable[..., Any]:
-    """Return what `module:name` stands for.
-
-    Raises:
-        ConfigError: there is no such thing, or it cannot be called.
-    """
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as exc:
-        raise ConfigError(f"{setting} names {name!r}, which cannot be imported as 'module:name': {exc}") from exc
-    if not callable(found):
-        raise ConfigError(f"{setting} names {name!r}, which cannot be called")
-    return cast("Callable[..., Any]", found)

@@ -1,11 +1,12 @@
-"""What text may hold on its way to a log, a terminal or a person: mended and escaped.
+"""What text may hold on its way to a log, a terminal or a person: mended, escaped, and without secrets.
 
 Pure. Knows no value but text and opaque JSON. Apart from `content` because start-up needs it, and not those.
 """
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 MAX_SAFE_INTEGER = 2**53
@@ -78,6 +79,20 @@ def unseen(text: str) -> Iterator[re.Match[str]]:
     return (found for found in _UNSEEN.finditer(text) if found.group() not in "\n\t")
 
 
+_DESCRIBED = 500
+"""Characters of somebody else's error that are passed on."""
+
+
+def describe(exc: BaseException) -> str:
+    """Return what `exc` is and says, in one printable line; an error that cannot even say that is named."""
+    name = type(exc).__name__
+    try:
+        said = " ".join(str(exc).split())
+    except Exception:  # noqa: BLE001  foreign code: its defect is what is being described
+        return name
+    return escaped(f"{name}: {said[:_DESCRIBED]}" if said else name)
+
+
 def _counted(found: re.Match[str]) -> str:
     return f"[{len(found.group())} spaces]"
 
@@ -87,6 +102,24 @@ def _escape(char: str) -> str:
         return _SHORT[char]
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What nothing may show, known by value, since a value can turn up anywhere.
+
+    Attributes:
+        values: by the name that stands in the value's place.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def hidden(self, text: str) -> str:
+        """Return `text` without them. To be called before anything is cut off: half a key is recognised by nobody."""
+        for name, value in self.values.items():
+            if value in text:
+                text = text.replace(value, f"[{name}]")
+        return text
 
 
 def mended(value: Any, *, depth: int = 64) -> Any:

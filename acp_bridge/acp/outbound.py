@@ -103,8 +103,8 @@ def tool_text(text: str) -> Json:
 
 
 def tool_diff(path: str, old_text: str | None, new_text: str) -> Json:
-    """Return a diff of whole texts as tool content; without `oldText`, the file is new."""
-    return _with({"type": "diff", "path": path, "newText": new_text}, oldText=old_text)
+    """Return a diff of whole texts as tool content. `oldText` is null for a new file: one client needs the member."""
+    return {"type": "diff", "path": path, "oldText": old_text, "newText": new_text}
 
 
 def location(path: str, line: int | None) -> Json:

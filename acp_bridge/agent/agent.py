@@ -15,7 +15,6 @@ import anyio
 from acp_bridge.content import Failure, PromptBlock, Text
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, StoreError
-from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
     InputDropped,
     InputQueued,
@@ -26,7 +25,7 @@ from acp_bridge.session import (
     SessionTitled,
     closers,
 )
-from acp_bridge.text import escaped
+from acp_bridge.text import Secrets, escaped
 from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Workspace
 
 from .frontend import Frontend

@@ -3,15 +3,14 @@
 Owns the choice of tools, commands and defaults for a session. Knows neither a client nor a store.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from acp_bridge.errors import BridgeError
-from acp_bridge.redaction import Secrets
 from acp_bridge.session import Place, Policy
+from acp_bridge.text import Secrets
 from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
 
 from .agent import Parts
@@ -28,7 +27,8 @@ class Assembly:
         route: the model of a new session; empty if none is configured.
         routes: those that a user may choose from, `route` among them.
         route_problem: says what to do about a route that cannot be used, or returns `""`.
-        commands: makes a session's runner of commands, which the session's owner closes, by its id and what it hides.
+        system: what a model is told it is, in place of the built-in role; empty for that.
+        commands: makes a session's runner of commands, which the session's owner closes.
         spill: where a session's whole outputs go, by session id; None to keep none.
         protected: paths that ask always: this program's own.
         servers: makes a session's MCP servers by its id, its folder and what to start; its owner runs and closes them.
@@ -40,11 +40,12 @@ class Assembly:
     models: Models
     tools: tuple[Tool, ...]
     files: Files
-    commands: Callable[[str, Secrets], Commands]
+    commands: Callable[[str], Commands]
     route: str
     routes: tuple[str, ...]
     route_problem: Callable[[str], str]
     mode: Mode = "ask"
+    system: str = ""
     options: Options = field(default_factory=Options)
     spill: Callable[[str], Path | None] = lambda _session_id: None
     protected: tuple[Path, ...] = ()
@@ -59,15 +60,7 @@ class Assembly:
         except BridgeError:
             return False
 
-    async def parts(
-        self,
-        session_id: str,
-        place: Place,
-        *,
-        taken: bool,
-        files: Files | None = None,
-        secrets: Mapping[str, str] = MappingProxyType({}),
-    ) -> Parts:
+    async def parts(self, session_id: str, place: Place, *, taken: bool, files: Files | None = None) -> Parts:
         """Return what a session's agent is made of.
 
         Args:
@@ -75,9 +68,7 @@ class Assembly:
             place: where it works.
             taken: whether it was stored by an earlier process, whose commands may still be ending.
             files: where its text files come from; the disk, if nobody else offers them.
-            secrets: what is hidden in this session beside what is in all.
         """
-        hidden = self.secrets.with_more(secrets)
         earlier_ended = self.earlier_ended
         workspace = workspace_of(place, spill=self.spill(session_id), protected=self.protected)
         return Parts(
@@ -87,12 +78,13 @@ class Assembly:
             tools={tool.spec.name: tool for tool in self.tools},
             workspace=workspace,
             files=files or self.files,
-            commands=self.commands(session_id, hidden),
+            commands=self.commands(session_id),
             route=self.route,
             mode=self.mode,
+            system=self.system,
             instructions=await project_instructions(workspace.roots),
             earlier_ended=partial(earlier_ended, session_id) if taken and earlier_ended is not None else None,
-            secrets=hidden,
+            secrets=self.secrets,
         )
 
 

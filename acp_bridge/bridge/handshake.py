@@ -56,14 +56,16 @@ class Handshake:
         self._opened = anyio.Event()
         self._taker: Taker | None = None
         self._begun = False
+        self._why = ""
 
     def open(self, taker: Taker) -> None:
         """Let what waits, and all that follows, go to `taker`."""
         self._taker = taker
         self._opened.set()
 
-    def fail(self) -> None:
-        """Answer what waits, and all that follows, with an error: there is no taker."""
+    def fail(self, why: str = "") -> None:
+        """Answer what waits, and all that follows, with an error: there is no taker. `why` is for the user to mend."""
+        self._why = self._why or why
         self._opened.set()
 
     async def gate(self, message: Request | Notification) -> None:
@@ -90,6 +92,9 @@ class Handshake:
                 return result
 
             return answer
+        if self._taker is None and self._why:
+            said = "the agent could not start"
+            raise RpcError(INTERNAL_ERROR, f"{said}: {self._why}", {"details": f"{said}: {self._why}"})
         if self._taker is None:
             raise RpcError(INTERNAL_ERROR, "the agent could not start; its log on stderr says why")
         return self._taker.admit(request)

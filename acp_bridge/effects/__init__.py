@@ -13,18 +13,22 @@ from .cancellation import Cancellation
 from .closing import close_together
 from .composition import Given, Key, Part, composed, leaves
 from .deadline import Deadline, last_words
+from .hosting import Hosting, hosting, manages_itself
 from .registry import Registration, Registry
 
 __all__ = [
     "Cancellation",
     "Deadline",
     "Given",
+    "Hosting",
     "Key",
     "Part",
     "Registration",
     "Registry",
     "close_together",
     "composed",
+    "hosting",
     "last_words",
     "leaves",
+    "manages_itself",
 ]

@@ -4,6 +4,7 @@ Owns the translation between our request and a provider's, in both directions. K
 loop retries, and what it is told here is typed so that it can decide. No failure of a provider is raised.
 """
 
+from .contained import ContainedModel
 from .endpoint import Endpoint
 from .local_servers import LOCAL_PROVIDERS, LocalServer, detect_local, models_at
 from .model import Delta, Failed, Finished, Model, StopCause, TextDelta, ThoughtDelta, ToolDelta
@@ -15,6 +16,7 @@ from .routes import (
     Options,
     Preset,
     Route,
+    is_provider,
     no_model_configured,
     open_model,
     options_from,
@@ -28,6 +30,7 @@ __all__ = [
     "LOCAL_PROVIDERS",
     "PRESETS",
     "AuthRequired",
+    "ContainedModel",
     "Delta",
     "Endpoint",
     "Failed",
@@ -46,6 +49,7 @@ __all__ = [
     "ThoughtDelta",
     "ToolDelta",
     "detect_local",
+    "is_provider",
     "models_at",
     "no_model_configured",
     "open_model",

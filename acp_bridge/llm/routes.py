@@ -128,6 +128,11 @@ def options_from(environ: Mapping[str, str]) -> Options:
     return Options(keys=keys, base_urls=urls, local_environ=local)
 
 
+def is_provider(name: str) -> bool:
+    """Whether routes may begin with `name`."""
+    return name in PRESETS or name in _BUILT_IN
+
+
 def parse_route(text: str) -> Route:
     """Return the route that `provider:model` names.
 

@@ -14,6 +14,7 @@ from .codec import (
     encode_header,
     encode_record,
 )
+from .contained import ContainedStore
 from .events import (
     AssistantDelta,
     AssistantMessage,
@@ -47,7 +48,7 @@ from .events import (
     UsageReported,
     UserMessage,
 )
-from .journal import BACKGROUND_S, Journal, Observer
+from .journal import BACKGROUND_S, Journal, Observer, ObserverSource
 from .log import Log, State
 from .policy import BarrierKind, Durable, Policy
 from .repair import closers
@@ -68,6 +69,7 @@ __all__ = [
     "AssistantDelta",
     "AssistantMessage",
     "BarrierKind",
+    "ContainedStore",
     "ContextCompacted",
     "DeltaKind",
     "DropReason",
@@ -87,6 +89,7 @@ __all__ = [
     "Message",
     "ModelRequest",
     "Observer",
+    "ObserverSource",
     "Page",
     "PermissionAsked",
     "PermissionDecided",

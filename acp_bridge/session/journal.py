@@ -52,6 +52,14 @@ class Observer(Protocol):
         ...
 
 
+class ObserverSource(Protocol):
+    """Who gives an observer to each session that is opened in this process."""
+
+    def observe(self, session_id: str) -> Observer:
+        """Return who is told of this session's events, from its opening on."""
+        ...
+
+
 class _Round:
     """One write, waited for by those who asked for it."""
 
@@ -102,9 +110,11 @@ class Journal:
         self.seal()
         return self.log.last_seq
 
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        """Tell `observer` of every event from now on; the returned function undoes it."""
+    def observe(self, observer: Observer, since: Sequence[Record] = ()) -> Callable[[], None]:
+        """Tell `observer` of every event from now on, and first of those `since`; the returned function undoes it."""
         self._observers.append(observer)
+        for record in since:
+            _contained(observer.recorded, record)
         return lambda: self._observers.remove(observer)
 
     def on_failure(self, tell: Callable[[StoreError], None]) -> None:
@@ -340,8 +350,8 @@ def _refuse_what_json_cannot_carry(event: Event) -> None:
 
 
 def _contained(tell: Callable[..., None], *args: object) -> None:
-    """Call an observer; one that raises is logged and changes nothing."""
+    """Call an observer; one that raises is logged by its name and changes nothing."""
     try:
         tell(*args)
     except Exception:
-        logger.exception("an observer of the journal failed")
+        logger.exception("the observer %s failed", getattr(tell, "__qualname__", tell))

@@ -3,6 +3,7 @@
 Owns which journals are open. Knows no agent and no client; which store it is, only the composition knows.
 """
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,13 +13,17 @@ import anyio
 
 from acp_bridge.errors import IllegalEvent, SessionInUse, StoreUnsupported
 
-from .events import Event, Header, InputDropped, SessionConfigured, SessionOpened, ToolResult
-from .journal import Journal
+from .events import Event, Header, InputDropped, Record, SessionConfigured, SessionOpened, ToolResult
+from .journal import Journal, ObserverSource
 from .log import Log
 from .repair import closers
 from .store import Loaded, Store
 
+logger = logging.getLogger(__name__)
+
 SESSION_ID_BYTES = 16
+
+_TOLD_BY = ("recorded", "streamed", "durable")
 
 
 def milliseconds_now() -> int:
@@ -67,8 +72,11 @@ class Sessions:
         version: str,
         clock: Callable[[], int] = milliseconds_now,
         ids: Callable[[], str] | None = None,
+        observers: Sequence[ObserverSource] = (),
     ) -> None:
+        """`observers` are told of every session's events, from its opening on."""
         self.store = store
+        self._observers = tuple(observers)
         self._version = version
         self._clock = clock
         self._ids = ids or (lambda: secrets.token_urlsafe(SESSION_ID_BYTES).replace("-", "_"))
@@ -94,6 +102,7 @@ class Sessions:
             records.append(log.append(SessionConfigured(values=config)))
         held = await self.store.create(header, records)
         journal = self._journals[header.session_id] = Journal(log, held)
+        self._observe(journal, records)
         return journal
 
     async def take(self, session_id: str, place: Place, *, barriers: Sequence[str]) -> tuple[Journal, Recovery]:
@@ -124,9 +133,22 @@ class Sessions:
                 unsaved.append(log.append(opened))
             journal = Journal(log, held, unsaved=unsaved, repair=True)
             self._journals[session_id] = journal
+            self._observe(journal, unsaved)
             return journal, recovery_of(held.loaded, closing)
         finally:
             self._taking.discard(session_id)
+
+    def _observe(self, journal: Journal, since: Sequence[Record]) -> None:
+        """Have every source observe a session; one that cannot is logged and changes nothing."""
+        for source in self._observers:
+            try:
+                observer = source.observe(journal.session_id)
+                if missing := [name for name in _TOLD_BY if not callable(getattr(observer, name, None))]:
+                    logger.error("the observer %s has no %s()", type(observer).__name__, missing[0])
+                    continue
+                journal.observe(observer, since)
+            except Exception:
+                logger.exception("the observer %s failed at session %s", type(source).__name__, journal.session_id)
 
     def _repaired(self, loaded: Loaded, session_id: str) -> tuple[Log, tuple[Event, ...]]:
         try:

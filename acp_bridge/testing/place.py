@@ -81,4 +81,7 @@ def environment(place: Place, route: str, settings: Mapping[str, str], more: Map
         "ACP_BRIDGE_HOME": str(place.home / "bridge"),
         "ACP_BRIDGE_LOG": "warning",
     }
-    return {**made, **more, **settings, "ACP_BRIDGE_MODEL": route}
+    told = dict(settings)
+    for token, path in place.tokens().items():
+        told = {name: value.replace(token, path) for name, value in told.items()}
+    return {**made, **more, **told, "ACP_BRIDGE_MODEL": route}

@@ -4,6 +4,7 @@ Owns the Tool, Files and Commands ports and the built-in tools. Knows no model a
 """
 
 from .ask_user import AskUser
+from .contained import composed_tools, contained
 from .drawing import title
 from .edit_file import EditFile
 from .files import ABSENT, Files, FileState, LocalFiles, digest
@@ -12,7 +13,7 @@ from .known_files import KnownFiles
 from .list_files import ListFiles
 from .mcp import McpOptions, McpServers, ServerSpec
 from .permission import MODES, Choice, Mode, PermissionOption, Permit, Question
-from .pipeline import Pipeline, Watcher, hidden_arguments, parsed_arguments
+from .pipeline import Pipeline, Watcher, parsed_arguments
 from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
@@ -50,9 +51,10 @@ __all__ = [
     "Watcher",
     "Workspace",
     "builtin_tools",
+    "composed_tools",
+    "contained",
     "digest",
     "earlier_commands_ended",
-    "hidden_arguments",
     "parsed_arguments",
     "title",
 ]

@@ -12,7 +12,9 @@ from typing import TypeAlias
 from acp_bridge.content import Diff, ShownBlock, Text
 from acp_bridge.text import escaped, unseen
 
-from .tool import UserAnswer
+from .drawing import quoted
+from .paths import placed
+from .tool import Access, Drawing, UserAnswer, Workspace
 
 MOST_NAMED = 10
 """Places of one change that are named."""
@@ -32,6 +34,17 @@ async def inquired(inquire: Inquire, question: str, options: tuple[str, ...]) ->
 def readable(block: ShownBlock) -> ShownBlock:
     """Return a block of what a call would do as it can be shown; a diff as it is: it says what will be written."""
     return Text(text=escaped(block.text, lines=True)) if isinstance(block, Text) else block
+
+
+def leading_elsewhere(drawing: Drawing, access: Access, workspace: Workspace) -> Iterator[Text]:
+    """Yield, for a question, where its paths lead if that is elsewhere.
+
+    Its title was drawn before the call was judged, and a link may be another by then; what is judged is what holds.
+    """
+    named = {place.path for place in drawing.locations}
+    for path in access.paths:
+        if named and str(path) not in named:
+            yield Text(text=f"This leads to:\n{quoted(placed(path, workspace))}")
 
 
 def hidden_said(block: ShownBlock) -> Iterator[ShownBlock]:

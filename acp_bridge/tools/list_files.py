@@ -12,7 +12,7 @@ from acp_bridge.text import escaped
 from .arguments import Arguments, checked, parsed
 from .drawing import title
 from .files import held
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
@@ -55,7 +55,8 @@ class ListFiles:
         """Draw the pattern and the folder."""
         path, pattern = arguments.get("path"), arguments.get("pattern")
         folder = path if isinstance(path, str) else "."
-        subject = f"{pattern} in {folder}" if isinstance(pattern, str) else folder
+        place = named(folder, workspace)
+        subject = f"{pattern} in {place}" if isinstance(pattern, str) else place
         return Drawing(
             title=title("List", subject), kind="search", locations=(Location(path=lexical(folder, workspace)),)
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_bridge.errors import ToolError
+from acp_bridge.limits import PATH
 from acp_bridge.text import mended_text
 
 from .tool import Access, AccessKind, Call, Workspace
@@ -87,6 +88,25 @@ def lexical(text: object, workspace: Workspace) -> str:
     return os.path.normpath(mended_text(os.path.join(workspace.cwd, text)))
 
 
+def named(text: object, workspace: Workspace) -> object:
+    """Return a path as a title names it: as it was given and, where a link leads it elsewhere, where to."""
+    if not isinstance(text, str):
+        return text
+    try:
+        target = resolved(text, workspace)
+    except ToolError:  # it is said when the call is judged
+        return text
+    if str(target.path) == lexical(text, workspace):
+        return text
+    return f"{text} → {placed(target.path, workspace)}"
+
+
+def placed(path: Path, workspace: Workspace) -> str:
+    """Return a resolved path for a person: as `shown`, and that it lies outside the project if it does."""
+    inside = any(path.is_relative_to(root) for root in workspace.roots)
+    return shown(path, workspace) + ("" if inside else ", outside the project")
+
+
 def shown(path: Path, workspace: Workspace) -> str:
     """Return `path` as a model or a person reads it best: relative to the session's folder if it lies there."""
     return str(path.relative_to(workspace.cwd)) if path.is_relative_to(workspace.cwd) else str(path)
@@ -97,6 +117,8 @@ def _plain(text: str) -> str:
         raise ToolError("the path is empty; give one relative to the session's folder, or an absolute one")
     if "\0" in text or mended_text(text) != text:
         raise ToolError(f"{text!r} is no path: it has characters that no file name can have")
+    if len(text) > PATH:
+        raise ToolError(f"the path is longer than {PATH:,} characters; no file has such a one")
     if text.startswith("~"):
         raise ToolError(f"{text!r}: '~' is not expanded; give the absolute path, or './~…' for a file so named")
     if "://" in text or text.casefold().startswith("file:"):

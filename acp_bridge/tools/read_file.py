@@ -10,7 +10,7 @@ from acp_bridge.content import JsonObject, Location, Text
 
 from .arguments import Arguments, checked, parsed
 from .drawing import title
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, named, permitted, resolved
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 MAX_LINES = 2000
@@ -58,7 +58,7 @@ class ReadFile:
         path, offset = arguments.get("path"), arguments.get("offset")
         line = offset if type(offset) is int and offset >= 1 else None
         place = (Location(path=lexical(path, workspace), line=line),) if isinstance(path, str) else ()
-        return Drawing(title=title("Read", path), kind="read", locations=place)
+        return Drawing(title=title("Read", named(path, workspace)), kind="read", locations=place)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Read one file."""
@@ -69,7 +69,7 @@ class ReadFile:
         asked = parsed(_Arguments, arguments)
         path = permitted(asked.path, call)
         text = await call.files.read_text(path)
-        part, note = _cut(call.secrets.hidden(text), asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES))
+        part, note = _cut(text, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES))
         unsaved = ""
         if call.files.is_unsaved(path):
             unsaved = _UNSAVED if (part + note).endswith("\n") else f"\n{_UNSAVED}"

@@ -2,13 +2,15 @@
 
 from pydantic import Field
 
-from acp_bridge.content import JsonObject, Location, Text
-from acp_bridge.limits import SPILL
+from acp_bridge.content import JsonObject, Location, ShownBlock, Text
+from acp_bridge.errors import ToolError
+from acp_bridge.limits import COMMAND, OUTPUT_HEAD, OUTPUT_TAIL, SPILL
+from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
-from .drawing import title
+from .drawing import quoted, title
 from .guard import Ended
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, permitted, placed, resolved
 from .shell import grantable
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
@@ -54,14 +56,22 @@ class RunCommand:
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in."""
-        return checked(_Arguments, arguments)
+        complete = checked(_Arguments, arguments)
+        if len(escaped(complete["command"], lines=True)) > COMMAND:  # else nobody could be shown what would run
+            raise ToolError(f"the command is longer than {COMMAND:,} characters; write a script and run that")
+        return complete
 
     def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
         """Draw the command itself."""
         command, cwd = arguments.get("command"), arguments.get("cwd")
         place = (Location(path=lexical(cwd, workspace)),) if isinstance(cwd, str) else ()
         words = command if isinstance(command, str) and command.strip() else "Run a command"
-        return Drawing(title=title(words, limit=TITLE), kind="execute", locations=place)
+        return Drawing(title=title(words, _where(cwd, workspace), limit=TITLE), kind="execute", locations=place)
+
+    async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:  # noqa: ARG002 - no file
+        """Return the whole command, if its title is not it."""
+        command = parsed(_Arguments, arguments).command
+        return () if title(command, limit=TITLE) == command else (Text(text=quoted(command, "sh")),)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Execute in a folder. A grant covers this very command in this very folder, if the command is simple."""
@@ -87,16 +97,26 @@ class RunCommand:
         return ToolOutput(content=(text,))
 
 
+def _where(cwd: object, workspace: Workspace) -> str:
+    """Return the folder that a command runs in, if it is another than the session's."""
+    if not isinstance(cwd, str):
+        return ""
+    try:
+        folder = resolved(cwd, workspace).path
+    except ToolError:  # it is said when the call is judged
+        return f"(in {cwd})"
+    return "" if folder == workspace.cwd else f"(in {placed(folder, workspace)})"
+
+
 def _told(ended: Ended, timeout_s: float) -> str:
     """Return the output, and in brackets below it what the model cannot see in it."""
     notes: list[str] = []
     if not ended.output:
         notes.append("no output")
     if ended.cut:
-        where = _where(ended) if ended.spilled else ", and not kept"
+        whole = "all of it" if ended.cut < SPILL - OUTPUT_HEAD - OUTPUT_TAIL else f"its first {SPILL >> 20} MiB"
+        where = f"; read_file and search_files find {whole} in {ended.spilled}" if ended.spilled else ", and not kept"
         notes.append(f"{ended.cut} bytes of output left out{where}")
-    elif ended.spilled:
-        notes.append(f"what was drawn over is left out{_where(ended)}")
     if ended.code is None:
         notes.append(f"ended after {timeout_s:g} s, its time limit, with everything it started; it may be half done")
     elif ended.code:
@@ -105,8 +125,3 @@ def _told(ended: Ended, timeout_s: float) -> str:
         notes.append(f"{ended.left_running} of its processes still running in the background, until the session closes")
     break_ = "\n" if ended.output and not ended.output.endswith("\n") else ""
     return ended.output + break_ + "\n".join(f"[{note}]" for note in notes)
-
-
-def _where(ended: Ended) -> str:
-    whole = "all of it" if ended.spilled_all else f"its first {SPILL >> 20} MiB"
-    return f"; read_file and search_files find {whole} in {ended.spilled}"

@@ -5,18 +5,16 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
-from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
 from .drawing import title
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 MAX_MATCHES = 300
 MAX_BYTES = 60_000
-_CUT = " [... omitted end of long line]"
 MAX_COLUMNS = 300
 
 
@@ -60,7 +58,8 @@ class SearchFiles:
         """Draw the pattern and where it is searched."""
         path, pattern = arguments.get("path"), arguments.get("pattern")
         place = path if isinstance(path, str) else "."
-        words = f"{pattern} in {place}" if isinstance(pattern, str) else place
+        where = named(place, workspace)
+        words = f"{pattern} in {where}" if isinstance(pattern, str) else where
         return Drawing(
             title=title("Search", words), kind="search", locations=(Location(path=lexical(place, workspace)),)
         )
@@ -78,17 +77,11 @@ class SearchFiles:
         if asked.ignore_case:
             options.append("--ignore-case")
         found = await ripgrep(options, path, call.workspace, only=asked.include, max_bytes=MAX_BYTES)
-        matches = [_clean(match, call.secrets) for match in _matches(found.output)]
+        matches = list(_matches(found.output))
         lines = matches[:MAX_MATCHES]
         if found.cut or len(matches) > MAX_MATCHES:
             lines.append("[there are more matches; narrow the pattern, the path or include]")
         return ToolOutput(content=(Text(text="\n".join(lines) or "[no match]"),))
-
-
-def _clean(match: str, secrets: Secrets) -> str:
-    """Return a match without secrets, nor the beginning of one where `rg` has cut the line."""
-    line, mark, rest = match.partition(_CUT)
-    return secrets.hidden(line, cut=bool(mark)) + mark + rest
 
 
 def _matches(output: bytes) -> Iterator[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from acp_bridge.content import Effect, JsonObject, Location, ResultBlock, ShownBlock, ToolKind
-from acp_bridge.redaction import Secrets
 from acp_bridge.session.events import ResultCode
 
 from .guard import Commands
@@ -38,7 +37,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """How a call is shown to a person: drawn once, from the arguments alone, and logged."""
+    """How a call is shown to a person: drawn once, before it is judged, and logged."""
 
     title: str
     kind: ToolKind
@@ -95,7 +94,6 @@ class Call:
         seen: SHA-256 in hex by absolute path, of each file as this session last read or wrote it.
         ask: asks the user a question, with options to choose from or none for their own words.
         progress: tells what the output is so far, as a whole; shown while the body runs and kept if it is stopped.
-        secrets: what nothing may show; a body that cuts what it gives takes them out before.
         permitted: `Access.paths` as permission was given for; a path that leads elsewhere by now is refused.
             None if nobody was asked: then only what lies inside and is not protected.
     """
@@ -108,7 +106,6 @@ class Call:
     progress: Callable[[str], None]
     ask: Callable[[str, tuple[str, ...]], Awaitable[UserAnswer]]
     permitted: tuple[Path, ...] | None = None
-    secrets: Secrets = field(default_factory=Secrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +137,7 @@ class Tool(Protocol):
         ...
 
     def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Return how the call is shown. Pure; takes unchecked arguments and never raises."""
+        """Return how the call is shown. Takes unchecked arguments, never raises; looks at the disk only for links."""
         ...
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:

@@ -10,7 +10,7 @@ from acp_bridge.limits import TEXT_FILE
 from .arguments import Arguments, checked, parsed
 from .changes import drawn, unsaved_said
 from .drawing import title
-from .paths import accessed, lexical, permitted, resolved
+from .paths import accessed, lexical, named, permitted, resolved
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 _BOM = "\ufeff"
@@ -51,7 +51,7 @@ class WriteFile:
         """Draw the path."""
         path = arguments.get("path")
         place = (Location(path=lexical(path, workspace)),) if isinstance(path, str) else ()
-        return Drawing(title=title("Write", path), kind="edit", locations=place)
+        return Drawing(title=title("Write", named(path, workspace)), kind="edit", locations=place)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Change one file."""

@@ -2,16 +2,21 @@
 
 import re
 import unicodedata
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_bridge.content import Diff, Text
+from acp_bridge.errors import ToolError
+from acp_bridge.limits import COMMAND, PATH
 from acp_bridge.text import escaped
-from acp_bridge.tools import Access, UserAnswer
-from acp_bridge.tools.asking import hidden_in, hidden_said, inquired
+from acp_bridge.tools import Access, Call, Previewing, UserAnswer, Workspace, builtin_tools
+from acp_bridge.tools.asking import hidden_in, hidden_said, inquired, leading_elsewhere
 from acp_bridge.tools.permission import options_for
 
 DEFAULT_IGNORABLE = """00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF
@@ -155,3 +160,115 @@ def test_there_is_one_escaping() -> None:
     sources = Path(__file__).parents[2].joinpath("acp_bridge").rglob("*.py")
     defined = [path.name for path in sources if re.search(r"^def \w*escaped?\w*\(", path.read_text(), re.MULTILINE)]
     assert sorted(set(defined)) == ["text.py"]
+
+
+# --- titles and questions ---
+
+
+@dataclass
+class Asks:
+    """A project, beside a folder that is not in it, and the question that a call in it would put."""
+
+    root: Path
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(cwd=self.root, roots=(self.root,))
+
+    def title(self, name: str, **arguments: Any) -> str:
+        return TOOLS[name].draw(arguments, self.workspace).title
+
+    async def content(self, name: str, **arguments: Any) -> list[str]:
+        """What is shown below the title, of texts."""
+        tool = TOOLS[name]
+        checked = tool.check(arguments)
+        access = tool.access(checked, self.workspace)
+        said: list[Any] = [*leading_elsewhere(tool.draw(arguments, self.workspace), access, self.workspace)]
+        if isinstance(tool, Previewing):
+            said += await tool.preview(checked, cast("Call", None))
+        return [block.text for block in said]
+
+
+TOOLS = {tool.spec.name: tool for tool in builtin_tools()}
+
+
+@pytest.fixture
+def asks(tmp_path: Path) -> Asks:
+    root = (tmp_path / "project").resolve()
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "a.py").write_text("x")
+    (tmp_path / "secret").write_text("key")
+    (root / "CHANGELOG.md").symlink_to("../secret")
+    (root / "inner.py").symlink_to("src/a.py")
+    (root / "up").symlink_to("..")
+    return Asks(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "title"),
+    [
+        ("read_file", {"path": "CHANGELOG.md"}, "Read CHANGELOG.md → {up}/secret, outside the project"),
+        ("write_file", {"path": "CHANGELOG.md"}, "Write CHANGELOG.md → {up}/secret, outside the project"),
+        ("edit_file", {"path": "up/x/new"}, "Edit up/x/new → {up}/x/new, outside the project"),
+        ("list_files", {"path": "up"}, "List up → {up}, outside the project"),
+        ("list_files", {"path": "up", "pattern": "*.k"}, "List *.k in up → {up}, outside the project"),
+        ("search_files", {"path": "up", "pattern": "k"}, "Search k in up → {up}, outside the project"),
+        ("read_file", {"path": "inner.py"}, "Read inner.py → src/a.py"),
+        ("read_file", {"path": "src/../src/a.py"}, "Read src/../src/a.py"),
+        ("read_file", {"path": "new.txt"}, "Read new.txt"),
+        ("run_command", {"command": "ls", "cwd": "up"}, "ls (in {up}, outside the project)"),
+        ("run_command", {"command": "ls", "cwd": "src"}, "ls (in src)"),
+        ("run_command", {"command": "ls", "cwd": "."}, "ls"),
+        ("run_command", {"command": "ls", "cwd": "~"}, "ls (in ~)"),
+        ("run_command", {"command": "ls" + " " * 1500 + "; rm x"}, "ls[1500 spaces]; rm x"),
+    ],
+)
+def test_a_title_says_where_a_call_leads(asks: Asks, name: str, arguments: dict[str, Any], title: str) -> None:
+    assert asks.title(name, **arguments) == title.format(up=asks.root.parent)
+
+
+def test_the_end_of_a_long_title_says_where_it_leads(asks: Asks) -> None:
+    deep = "/".join(["d" * 60] * 20)
+    assert asks.title("read_file", path=f"up/{deep}").endswith("d, outside the project")
+    shown = asks.title("run_command", command="echo " + "a" * 5000, cwd="up")
+    assert shown.endswith(f"a (in {asks.root.parent}, outside the project)")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [
+        ("ls -la", []),
+        ("echo " + "a" * 3000 + "; rm -rf x", ["```sh\necho " + "a" * 3000 + "; rm -rf x\n```"]),
+        ("cat <<E\n```\nE\necho \u202e", ["````sh\ncat <<E\n```\nE\necho \\u202e\n````"]),
+        ("ls" + " " * 1500 + "; rm", ["```sh\nls[1500 spaces]; rm\n```"]),
+    ],
+)
+async def test_a_command_that_its_title_does_not_show_whole_is_in_the_question(
+    asks: Asks, command: str, content: list[str]
+) -> None:
+    assert await asks.content("run_command", command=command) == content
+
+
+@pytest.mark.parametrize(("extra", "ok"), [(0, True), (1, False)])
+@pytest.mark.parametrize("char", ["a", "\u202e"])
+def test_a_command_that_nobody_could_be_shown_whole_is_refused(extra: int, ok: bool, char: str) -> None:
+    command = char * ((COMMAND - 10) // len(escaped(char)))
+    command += "b" * (COMMAND - len(escaped(command)) + extra)
+    with nullcontext() if ok else pytest.raises(ToolError, match="longer than 64,000 characters; write a script"):
+        TOOLS["run_command"].check({"command": command})
+
+
+@pytest.mark.anyio
+async def test_a_question_says_where_the_judged_path_leads_whatever_the_title_says(asks: Asks) -> None:
+    """A link that is changed between the drawing and the judging is named as it was judged."""
+    assert await asks.content("read_file", path="CHANGELOG.md") == [
+        f"This leads to:\n```\n{asks.root.parent}/secret, outside the project\n```"
+    ]
+    assert await asks.content("read_file", path="src/a.py") == []
+
+
+@pytest.mark.parametrize(("length", "ok"), [(PATH, True), (PATH + 1, False)])
+def test_a_path_of_more_than_any_file_has_is_not_looked_at(asks: Asks, length: int, ok: bool) -> None:
+    with nullcontext() if ok else pytest.raises(ToolError, match="longer than 4,096 characters"):
+        TOOLS["read_file"].access({"path": "./" * (length // 2) + "a" * (length % 2)}, asks.workspace)

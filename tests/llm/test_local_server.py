@@ -127,8 +127,8 @@ class _Plain:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def stream(self, asked: ModelRequest) -> AsyncGenerator[Delta, None]:
-        return self._model.stream(replace(asked, system="", tools=(), options={"ignore_eos": True}))
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        return self._model.stream(replace(request, system="", tools=(), options={"ignore_eos": True}))
 
     async def aclose(self) -> None:
         pass

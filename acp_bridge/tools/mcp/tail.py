@@ -1,11 +1,10 @@
 """The last of what a server wrote to stderr, for the sentence that says why it failed. Never passed on otherwise."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from acp_bridge.redaction import Secrets
 from acp_bridge.tools.drawing import title
 
 from .lines import Throttle
@@ -20,9 +19,8 @@ SECRET = 6
 class Tail:
     """Reads stderr to its end, so that the server is not stopped by a pipe that nobody reads."""
 
-    def __init__(self, secrets: Secrets, variables: Mapping[str, str]) -> None:
-        self._secrets = secrets.with_more({name: value for name, value in variables.items() if len(value) >= SECRET})
-        self._clean = self._secrets.stream()
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = [secret for secret in secrets if len(secret) >= SECRET]
         self._kept = bytearray()
         self.ended = anyio.Event()
 
@@ -31,7 +29,7 @@ class Tail:
         throttle = Throttle()
         try:
             async for block in errors:
-                self._kept += self._clean.feed(block)
+                self._kept += block
                 del self._kept[:-KEPT]
                 await throttle.pay(len(block))
         finally:
@@ -39,6 +37,9 @@ class Tail:
 
     def last_line(self) -> str:
         """Return the last line that says something, without what the server was given in its environment."""
-        text = self._secrets.hidden_bytes(bytes(self._kept) + self._clean.held).decode("utf-8", "replace")
+        text = self._kept.decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return title(lines[-1] if lines else "", limit=SHOWN)
+        line = lines[-1] if lines else ""
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        return title(line, limit=SHOWN)

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import orjson
 
-from acp_bridge.content import JsonObject
-from acp_bridge.tools.drawing import title
+from acp_bridge.content import JsonObject, ShownBlock, Text
+from acp_bridge.tools.drawing import quoted, title
 from acp_bridge.tools.tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 from .checking import checked
@@ -45,8 +45,15 @@ class McpTool:
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:  # noqa: ARG002 - likewise
         """Execute. A grant covers this tool as it is defined now, whatever its arguments."""
-        return Access(kind="execute", scope=f"{self.spec.name} as defined now ({self._definition})")
+        scope = f"{self.spec.name} as defined now ({self._definition}), with any arguments"
+        return Access(kind="execute", scope=scope)
 
-    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
+    async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:  # noqa: ARG002 - likewise
+        """Return the arguments: all that can be known of what the call would do."""
+        if not arguments:
+            return ()
+        return (Text(text=quoted(orjson.dumps(arguments, option=orjson.OPT_INDENT_2).decode(), "json")),)
+
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:  # noqa: ARG002 - it has no part in our files
         """Have the server run it; cancelled, tell the server, which may have done it by then."""
-        return output_of(await self._call(self._offer.tool, arguments), call.secrets)
+        return output_of(await self._call(self._offer.tool, arguments))

@@ -1,0 +1,158 @@
+"""Third parties' parts: found by `module:name`, made with what is theirs of the configuration, and held to their port.
+
+Owns how a part is found, what its factory is given, and the words for one that cannot be used. Knows no part's meaning.
+
+A factory is a class or any other callable. Beside what its port hands it, it is given by keyword, if it has a parameter
+of that name: `settings`, the table `[plugins.NAME]` where NAME is its top-level package, and `environ`, the variables
+of the environment, which is where secrets belong.
+"""
+
+import difflib
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from typing_extensions import get_protocol_members
+
+from acp_bridge.config import Config
+from acp_bridge.errors import ConfigError
+from acp_bridge.text import describe
+
+_NAMED: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+
+def is_named(text: str) -> bool:
+    """Whether `text` has the form `module:name`."""
+    return _NAMED.fullmatch(text) is not None
+
+
+def package_of(name: str) -> str:
+    """Return the top-level package of `module:name`: what its table in the configuration is called by."""
+    return name.partition(":")[0].partition(".")[0]
+
+
+def named_parts(config: Config) -> dict[str, str]:
+    """Return every `module:name` of the configuration, by itself, with the setting that names it."""
+    policy = str(config.checkpoint.get("policy", ""))
+    named = [("storage", config.storage), ("checkpoint.policy", policy), ("model", config.model)]
+    named += [("models", name) for name in config.models]
+    named += [("tools", name) for name in config.tools] + [("observers", name) for name in config.observers]
+    return {name: setting for setting, name in named if is_named(name)}
+
+
+def require_used_tables(config: Config) -> None:
+    """Refuse a table `[plugins.NAME]` that no part is made with: most likely its name is misspelt.
+
+    Raises:
+        ConfigError: it names the table, and the nearest package of which there is a part.
+    """
+    packages = {package_of(name) for name in named_parts(config)}
+    for name in config.plugins:
+        if name not in packages:
+            near = difflib.get_close_matches(name, packages, n=1, cutoff=0.0)
+            hint = f"the nearest package that a setting names is {near[0]!r}" if near else "no setting names a part"
+            raise ConfigError(f"[plugins.{name}] is for no part: {hint}")
+
+
+def preload(names: Iterable[str]) -> None:
+    """Import the modules of parts, in a thread that may wait; what fails is said when the part is made."""
+    for name in names:
+        try:
+            _imported(name.partition(":")[0])
+        except ConfigError:
+            continue
+
+
+def made(config: Config, name: str, setting: str, *given: object) -> object:
+    """Return the part that `module:name` makes.
+
+    Args:
+        config: whose table and environment the factory is given.
+        name: the factory.
+        setting: what names it, for messages.
+        given: what the port hands to its factories.
+
+    Raises:
+        ConfigError: it cannot be found, or not be made; the message names it and says why.
+    """
+    factory = _found(name, setting)
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):  # a built-in that tells nothing of itself
+        return _called(factory, given, {}, name, setting)
+    settings = config.plugins.get(package_of(name), {})
+    offered: dict[str, object] = {"settings": dict(settings), "environ": config.environ}
+    keywords = {key: value for key, value in offered.items() if key in signature.parameters}
+    try:
+        signature.bind(*given, **keywords)
+    except TypeError as exc:
+        hands = f"{len(given)} argument" if given else "no argument"
+        raise ConfigError(
+            f"{setting} names {name!r}, whose factory does not fit: {exc}. It is called with {hands}, and by keyword "
+            "with settings and environ where it has such parameters"
+        ) from exc
+    return _called(factory, given, keywords, name, setting)
+
+
+def require_port(part: object, port: type, name: str, what: str) -> None:
+    """Refuse a part that lacks what its port has.
+
+    Raises:
+        ConfigError: it names the part and what it lacks.
+    """
+    if isinstance(part, type):
+        raise ConfigError(f"the {what} {name} is a class; give one that is made: {part.__name__}()")
+    if missing := [member for member in sorted(get_protocol_members(port)) if not hasattr(part, member)]:
+        raise ConfigError(
+            f"the {what} {name} is a {type(part).__name__}, which has no {', '.join(missing)}: it is no {port.__name__}"
+        )
+
+
+def _called(
+    factory: Callable[..., object], given: tuple[object, ...], keywords: Mapping[str, object], name: str, setting: str
+) -> object:
+    try:
+        return factory(*given, **keywords)
+    except ConfigError:
+        raise
+    except Exception as exc:
+        raise ConfigError(f"{setting} names {name!r}, which could not be made: {describe(exc)}") from exc
+
+
+def _found(name: str, setting: str) -> Callable[..., object]:
+    if not is_named(name):
+        raise ConfigError(f"{setting} names {name!r}, which is not of the form 'module:name'")
+    module_name, _, path = name.partition(":")
+    try:
+        found: Any = _imported(module_name)
+    except ConfigError as exc:
+        raise ConfigError(f"{setting} names {name!r}: {exc}") from exc
+    for attribute in path.split("."):
+        try:
+            found = getattr(found, attribute)
+        except AttributeError:
+            near = difflib.get_close_matches(attribute, dir(found), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{setting} names {name!r}, and there is no {attribute!r} in it{hint}") from None
+    if not callable(found):
+        raise ConfigError(f"{setting} names {name!r}, which cannot be called")
+    return found
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module.
+
+    Raises:
+        ConfigError: there is none of this name, or it fails while it is imported.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as exc:
+        if exc.name is not None and (module == exc.name or module.startswith(f"{exc.name}.")):
+            raise ConfigError(f"there is no module {exc.name!r} that this Python can import") from exc
+        raise ConfigError(f"the module {module!r} cannot be imported: {describe(exc)}") from exc
+    except (Exception, SystemExit) as exc:  # a script without a guard ends itself, and must not end the agent
+        raise ConfigError(f"the module {module!r} cannot be imported: {describe(exc)}") from exc
