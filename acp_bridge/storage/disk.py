@@ -97,8 +97,7 @@ class OsDisk:
 
     def sync(self, fd: int) -> None:
         if sys.platform == "darwin":
-            with _unless_unknown_here(lambda: os.fsync(fd)):
-                fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there stops at the drive's own cache
+            _full_sync(fd)
         else:
             os.fdatasync(fd)
 
@@ -106,7 +105,7 @@ class OsDisk:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _ALWAYS)
         try:
             with _unless_unknown_here(lambda: None):
-                os.fsync(fd)
+                _full_sync(fd)
         finally:
             os.close(fd)
 
@@ -141,6 +140,15 @@ class OsDisk:
         except BlockingIOError:
             return False
         return True
+
+
+def _full_sync(fd: int) -> None:
+    """Sync a file or folder down to the medium; fsync on macOS stops at the drive's own cache."""
+    if sys.platform == "darwin":
+        with _unless_unknown_here(lambda: os.fsync(fd)):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
 
 
 @contextmanager

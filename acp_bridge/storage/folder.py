@@ -42,9 +42,10 @@ def check_root(disk: Disk, root: str) -> bool:
 
 
 def make_root(disk: Disk, root: str) -> None:
-    """Make the root and what is missing above it, durably.
+    """Make the root and what is missing above it, durably, the outermost first and each synced before the next.
 
-    Every folder above that is ours is synced: one may have been made by a process that did not live to do so.
+    So of what a process made that did not live to sync it, the innermost that is there is the only one whose name may
+    be lost, and those above it need no sync.
 
     Raises:
         OSError: it may not be on disk.
@@ -54,16 +55,13 @@ def make_root(disk: Disk, root: str) -> None:
     while not exists(disk, path):
         missing.append(path)
         path = os.path.dirname(path)
+    if disk.lstat(path).st_uid == os.geteuid():
+        with suppress(PermissionError):  # what may not be opened cannot be synced
+            disk.sync_folder(os.path.dirname(path))
     for folder in reversed(missing):
         with suppress(FileExistsError):
             disk.make_folder(folder)
-    for folder in missing:
         disk.sync_folder(os.path.dirname(folder))  # else all sessions could vanish with the folder's name
-    while path != os.path.dirname(path):
-        path = os.path.dirname(path)
-        with suppress(PermissionError):
-            if disk.lstat(path).st_uid == os.geteuid():
-                disk.sync_folder(path)
 
 
 def build(disk: Disk, root: str, session_id: str, lines: Iterable[bytes], files: Mapping[str, bytes]) -> int:

@@ -46,6 +46,7 @@ def kills_in_a_repair() -> None:
 def kills_in_a_making() -> None:
     for moment in kills(lambda run: run.create("s1", OPENED)):
         moment.ledger.sessions["s1"] = moment.ledger.sessions.get("s1") or Promise(header("s1"), [[]])
+        _judge_after(Moment(moment.disk.copy(), moment.ledger.copy()), lambda run: run.create("s2", OPENED))
         _judge_after(moment, go_on)
 
 
@@ -327,6 +328,28 @@ def the_mark_is_written_before_the_names_are_synced(patch: pytest.MonkeyPatch) -
     patch.setattr(OpenLog, "settle", hasty)
 
 
+def what_a_killed_process_made_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    make_root = folder.make_root
+
+    def hasty(disk: ImageDisk, root: str) -> None:
+        if not disks.exists(disk, root):
+            make_root(disk, root)
+
+    patch.setattr(folder, "make_root", hasty)
+
+
+def folders_are_made_before_any_is_synced(patch: pytest.MonkeyPatch) -> None:
+    make_root = folder.make_root
+
+    def hasty(disk: ImageDisk, root: str) -> None:
+        for path in ("/home", "/home/acp", root):
+            if not disks.exists(disk, path):
+                disk.make_folder(path)
+        make_root(disk, root)
+
+    patch.setattr(folder, "make_root", hasty)
+
+
 def a_new_file_is_renamed_before_its_sync(patch: pytest.MonkeyPatch) -> None:
     def unsynced(disk: ImageDisk, path: str, lines: Sequence[bytes]) -> int:
         fd = disk.open(path, disks.NEW)
@@ -373,6 +396,8 @@ MUTANTS: tuple[Plant, ...] = (
     a_mark_of_another_file_is_believed,
     the_mark_claims_success_before_it,
     what_is_loaded_is_taken_for_synced,
+    what_a_killed_process_made_is_not_synced,
+    folders_are_made_before_any_is_synced,
     the_mark_is_written_before_the_names_are_synced,
     a_new_file_is_renamed_before_its_sync,
     a_deletion_is_not_synced,

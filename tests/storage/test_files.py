@@ -1,21 +1,23 @@
 """Which files storage opens, with which modes, and which folders it refuses."""
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
-from storage.words import TURN, header, loaded, made, records, store_in
+from storage.words import TURN, Counting, header, loaded, made, records, store_in
 
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreError, StorePoisoned, StoreReplaced
 from acp_bridge.session import SessionFilter, TurnEnded, TurnStarted
 from acp_bridge.storage import JsonlStore
-from acp_bridge.storage.disk import OsDisk
+from acp_bridge.storage.disk import NEW, OsDisk
 from acp_bridge.storage.filesystem import network_warning
 
 
@@ -123,6 +125,71 @@ async def test_every_folder_made_is_synced_into_its_parent(tmp_path: Path) -> No
     session = await store_in(root, Watching()).create(header(), [])
     await session.close()
     assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a/b"), str(root)} <= set(synced)
+
+
+async def test_a_folder_that_a_process_made_and_did_not_live_to_sync_is_synced_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)  # its maker was killed here
+    disk = Counting()
+    await (await store_in(tmp_path / "home/sessions", disk).create(header(), [])).close()
+    assert disk.folders[:2] == [str(tmp_path), str(tmp_path / "home")]
+    await made(tmp_path / "other/home/sessions")
+    disk = Counting()
+    await (await store_in(tmp_path / "other/home/sessions", disk).create(header("s2"), [])).close()
+    assert disk.folders[0] == str(tmp_path / "other/home")
+
+
+async def test_each_folder_is_synced_before_one_is_made_in_it(tmp_path: Path) -> None:
+    class Noting(OsDisk):
+        def make_folder(self, path: str) -> None:
+            done.append(("make", Path(path).name))
+            super().make_folder(path)
+
+        def sync_folder(self, path: str) -> None:
+            done.append(("sync", Path(path).name))
+            super().sync_folder(path)
+
+    done: list[tuple[str, str]] = []
+    await (await store_in(tmp_path / "a" / "b", Noting()).create(header(), [])).close()
+    assert done[1:5] == [("make", "a"), ("sync", tmp_path.name), ("make", "b"), ("sync", "a")]
+
+
+async def test_a_new_session_costs_one_sync_of_its_log_and_few_of_folders(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    await made(tmp_path / "home/sessions")
+    disk = Counting()
+    store = store_in(tmp_path / "home/sessions", disk)
+    counts = list[tuple[int, int]]()
+    for name in ("s2", "s3"):
+        disk.calls.clear()
+        await (await store.create(header(name), [])).close()
+        counts.append((disk.calls.count("sync"), disk.calls.count("sync_folder")))
+    assert counts == [(1, 3), (1, 2)]  # the root's own name once a process; then the new folder, and its name
+
+
+@pytest.mark.parametrize(("code", "synced"), [(0, [51]), (errno.ENOTSUP, [51, "fsync"]), (errno.EIO, [51])])
+def test_on_macos_files_and_folders_are_synced_through_the_drives_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, synced: list[object]
+) -> None:
+    calls: list[object] = []
+
+    def control(_fd: int, command: int) -> int:
+        calls.append(command)
+        if code:
+            raise OSError(code, os.strerror(code))
+        return 0
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fsync", lambda _fd: calls.append("fsync"))
+    disk = OsDisk()
+    fd = disk.open(str(tmp_path / "file"), NEW)
+    for sync in (lambda: disk.sync(fd), lambda: disk.sync_folder(str(tmp_path))):
+        calls.clear()
+        with pytest.raises(OSError, match="error") if code == errno.EIO else nullcontext():
+            sync()
+        assert calls == synced
+    disk.close(fd)
 
 
 async def test_a_malformed_id_reaches_no_system_call(tmp_path: Path) -> None:

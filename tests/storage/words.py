@@ -27,6 +27,7 @@ class Counting(OsDisk):
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.folders: list[str] = []
         self.failures: dict[str, OSError] = {}
 
     def _count(self, name: str) -> None:
@@ -44,6 +45,7 @@ class Counting(OsDisk):
 
     def sync_folder(self, path: str) -> None:
         self._count("sync_folder")
+        self.folders.append(path)
         super().sync_folder(path)
 
     def rename(self, source: str, target: str) -> None:
