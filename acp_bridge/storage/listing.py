@@ -1,12 +1,13 @@
-"""The listing: what every log says in short, remembered by the log's inode and length.
+"""The listing: what every log says in short, remembered by the log's inode, length and time.
 
 The memory lies in `index.cache` beside the sessions. It is derived, may be deleted, and is never trusted: an entry that
-does not fit its log, or has not the right shape, is made anew.
+does not fit its log, or has not the right shape, is made anew. A log that has grown is read from where its last record
+ended, if its first line says that it is the same file.
 """
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 from zlib import crc32
@@ -20,11 +21,11 @@ from acp_bridge.session.store import Page, SessionFilter, SessionState, SessionS
 from . import names
 from .disk import NEW, READ, Disk, exists, read_whole, write_whole
 from .folder import LOG, is_session, size_of
-from .scan import scan
+from .scan import Read, scan
 from .summary import Shown, page_of
 
 _INDEX = "index.cache"
-_FORMAT = b"acp-bridge/index 1"
+_FORMAT = b"acp-bridge/index 2"
 
 
 @dataclass(slots=True)
@@ -33,6 +34,11 @@ class Entry:
 
     inode: int
     length: int
+    modified: int | None
+    gen: str = ""
+    end: int = 0
+    records: int = 0
+    durable: int = 0
     cwd: str = ""
     roots: list[str] = field(default_factory=list[str])
     title: str = ""
@@ -42,6 +48,10 @@ class Entry:
     turn_open: bool = False
     is_damaged: bool = False
     is_unreadable: bool = False
+
+    def fits(self, status: os.stat_result) -> bool:
+        """Whether the file is as it was when it was read."""
+        return (self.inode, self.length, self.modified) == _stamp(status)
 
     def take(self, record: JsonObject) -> None:
         """Fold a record in."""
@@ -110,8 +120,8 @@ class Listing:
             except OSError:
                 continue
             entry = known.get(session_id)
-            if entry is None or entry.inode != status.st_ino or entry.length != status.st_size:
-                entry = self._read(session_id, status)
+            if entry is None or not entry.fits(status):
+                entry = self._read(session_id, status, entry)
                 changed = True
             fresh[session_id] = entry
         self._entries = fresh
@@ -128,23 +138,37 @@ class Listing:
             if not name.endswith(".lock") and names.is_session_id(name):
                 yield name
 
-    def _read(self, session_id: str, status: os.stat_result) -> Entry:
-        entry = Entry(status.st_ino, status.st_size)
-        path = f"{self._root}/{session_id}/{LOG}"
+    def _read(self, session_id: str, status: os.stat_result, known: Entry | None) -> Entry:
+        inode, length, modified = _stamp(status)
+        new = Entry(inode, length, modified)
         try:
-            fd = self._disk.open(path, READ)
-            try:
-                found = scan(self._disk, fd, session_id, path, take=entry.take)
-            finally:
-                self._disk.close(fd)
+            if known is not None and known.gen and known.inode == inode and known.end <= length:
+                grown = replace(known, length=length, modified=modified)
+                if self._scanned(session_id, grown):
+                    return grown
+            self._scanned(session_id, new)
         except (StoreError, OSError, KeyError, TypeError):
-            entry.is_unreadable = True
-            return entry
+            return Entry(inode, length, modified, is_unreadable=True)
+        return new
+
+    def _scanned(self, session_id: str, entry: Entry) -> bool:
+        """Fold in what `entry` does not know of the log yet; whether the log is the one that it knows."""
+        path = f"{self._root}/{session_id}/{LOG}"
+        before = Read(entry.gen, entry.end, entry.records, entry.durable)
+        fd = self._disk.open(path, READ)
+        try:
+            found = scan(self._disk, fd, session_id, path, take=entry.take, before=before)
+        finally:
+            self._disk.close(fd)
+        if entry.gen not in ("", found.first.gen):
+            return False
+        entry.gen, entry.end = found.first.gen, found.end
+        entry.records, entry.durable = found.records, found.durable
         header = found.first.header
         entry.cwd, entry.roots, entry.created = header.cwd, list(header.roots), header.created
         entry.updated = entry.updated or header.created
         entry.is_damaged = found.damage is not None
-        return entry
+        return True
 
     def _summary(self, session_id: str, entry: Entry, is_open: Collection[str]) -> SessionSummary:
         return SessionSummary(
@@ -193,6 +217,10 @@ class Listing:
 def _checksum(text: bytes) -> bytes:
     """Return what only this version of the index begins with."""
     return b"%b %08x" % (_FORMAT, crc32(text))
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int | None]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _row(entry: Entry) -> list[Any]:

@@ -95,8 +95,29 @@ def corrupt(session_id: str, path: str, damage: Damage) -> StoreCorrupt:
     )
 
 
-def scan(disk: Disk, fd: int, session_id: str, path: str, *, mark: Mark | None = None, take: Take) -> Scan:
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How far a file, known by its `gen`, was read before: where its records ended, how many, and D."""
+
+    gen: str = ""
+    end: int = 0
+    records: int = 0
+    durable: int = 0
+
+
+def scan(
+    disk: Disk,
+    fd: int,
+    session_id: str,
+    path: str,
+    *,
+    mark: Mark | None = None,
+    take: Take,
+    before: Read | None = None,
+) -> Scan:
     """Read the log that is open as `fd`, giving each record that holds to `take`.
+
+    With `before`, what that says is taken as read, if it was in this very file; else the records come from the first.
 
     Raises:
         StoreTooNew: before anything but the version was looked at.
@@ -113,6 +134,9 @@ def scan(disk: Disk, fd: int, session_id: str, path: str, *, mark: Mark | None =
     if mark is not None and mark.names(found.inode, first.gen):
         found.durable = found.marked = mark.synced
         found.attempted = mark.attempted
+    if before is not None and before.gen == first.gen and first.size <= before.end <= status.st_size:
+        found.end, found.records, found.durable = before.end, before.records, before.durable
+        lines = _lines(disk, fd, status.st_size, since=before.end)
     reason = _read(found, Seal(session_id, first.gen), lines, take)
     if found.end < found.durable:
         found.damage = Damage(found.records + 2, found.end, reason)
@@ -153,9 +177,9 @@ def _look_beyond(found: Scan, seal: Seal, offset: int, line: bytes, lines: Itera
             return
 
 
-def _lines(disk: Disk, fd: int, size: int) -> Iterator[tuple[int, bytes]]:
+def _lines(disk: Disk, fd: int, size: int, *, since: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield offset and bytes of each line that has its newline, which is left out."""
-    start, position, parts = 0, 0, list[bytes]()
+    start, position, parts = since, since, list[bytes]()
     while position < size and (block := disk.read(fd, min(_BLOCK, size - position), position)):
         position += len(block)
         *whole, rest = block.split(b"\n")

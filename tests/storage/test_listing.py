@@ -11,15 +11,21 @@ from acp_bridge.errors import SessionInUse, SessionNotFound, StoreCorrupt
 from acp_bridge.session import SessionFilter, SessionSalvaged, SessionTitled, TurnStarted
 from acp_bridge.storage import JsonlStore
 from acp_bridge.storage.disk import OsDisk
+from acp_bridge.storage.record import Seal
 
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 class Reading(OsDisk):
-    """The real disk, which notes the logs that it opens."""
+    """The real disk, which notes the logs that it opens, and where it reads."""
 
     def __init__(self) -> None:
         self.logs: list[str] = []
+        self.offsets: list[int] = []
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        self.offsets.append(offset)
+        return super().read(fd, size, offset)
 
     def open(self, path: str, flags: int) -> int:
         if path.endswith("log.jsonl"):
@@ -45,6 +51,63 @@ async def test_a_cache_that_is_not_ours_costs_time_and_nothing_else(tmp_path: Pa
     await made(tmp_path, [*TURN, SessionTitled(title="t")])
     (tmp_path / "index.cache").write_bytes(index)
     assert await titles(tmp_path) == ["t"]
+
+
+async def test_a_log_that_grew_is_read_from_where_it_ended_before(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, SessionTitled(title="x" * 3_000_000)])
+    assert len(await titles(tmp_path)) == 1
+    before = log.stat().st_size
+    session = await opened(tmp_path)
+    await session.append(records([SessionTitled(title="new"), TurnStarted(turn=2)], first=3))
+    await session.close()
+    disk = Reading()
+    [line] = (await store_in(tmp_path, disk).list(SessionFilter())).sessions
+    assert (line.title, line.turns, line.state, line.updated) == ("new", 2, "interrupted", 2_004)
+    assert [offset for offset in disk.offsets if offset not in (0, before)] == []
+    [anew] = (await _without_cache(tmp_path).list(SessionFilter())).sessions
+    assert anew == line
+
+
+async def test_a_torn_end_and_a_record_behind_damage_are_seen_when_a_log_has_grown(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, SessionTitled(title="t")])
+    await titles(tmp_path)
+    whole = log.read_bytes()
+    for rest, state in ((b"torn", "idle"), (b"torn\n", "idle")):
+        log.write_bytes(whole + rest)
+        [line] = (await store_in(tmp_path).list(SessionFilter())).sessions
+        assert (line.title, line.state) == ("t", state)
+    gen = orjson.loads(lines(log)[0])["gen"]
+    at = len(whole) + len(b"torn\n")
+    later = Seal("s1", gen).close(
+        orjson.dumps({"type": "turn/start", "seq": 4, "time": 1, "data": {"turn": 2}})[:-1], at, at
+    )
+    log.write_bytes(whole + b"torn\n" + later)  # made when the torn line was known durable: that is damage
+    [line] = (await store_in(tmp_path).list(SessionFilter())).sessions
+    assert line.state == "damaged"
+
+
+async def test_a_log_in_a_recycled_inode_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, *TURN, SessionTitled(title="old")])
+    await titles(tmp_path)
+    kept = log.stat()
+    other = await made(tmp_path / "other", [SessionTitled(title="new"), *TURN, SessionTitled(title="x" * 900)])
+    log.write_bytes(other.read_bytes())  # the same number, another file
+    assert log.stat().st_ino == kept.st_ino
+    [line] = (await store_in(tmp_path).list(SessionFilter())).sessions
+    assert (line.title, line.turns) == ("x" * 900, 1)
+
+
+async def test_a_cache_that_does_not_have_its_checksum_is_not_believed(tmp_path: Path) -> None:
+    await made(tmp_path, [*TURN, SessionTitled(title="true")])
+    assert await titles(tmp_path) == ["true"]
+    cache = tmp_path / "index.cache"
+    cache.write_bytes(cache.read_bytes().replace(b'"true"', b'"fake"'))
+    assert await titles(tmp_path) == ["true"]
+
+
+def _without_cache(root: Path) -> JsonlStore:
+    (root / "index.cache").unlink()
+    return store_in(root)
 
 
 async def test_a_log_that_grew_or_was_replaced_is_read_again(tmp_path: Path) -> None:
