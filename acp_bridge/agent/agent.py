@@ -24,6 +24,7 @@ from acp_bridge.session import (
     SessionConfigured,
     SessionTitled,
     closers,
+    continuable,
 )
 from acp_bridge.text import Secrets, escaped
 from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Workspace
@@ -153,12 +154,7 @@ class Agent:
 
     def continuable(self) -> int | None:
         """Return the turn that can be gone on with: the last one, if the program's end cut it short, at most once."""
-        state = self.journal.log.state
-        last = state.last_end
-        if last is None or state.turn is not None or not state.due:
-            return None
-        cut = last.reason == "interrupted" or (last.reason == "cancelled" and last.by == "shutdown")
-        return last.turn if cut else None
+        return continuable(self.journal.log.state)
 
     def submit_continuation(self) -> Job | None:
         """Queue going on with the interrupted turn, without inventing a message; None if there is none."""
@@ -171,7 +167,7 @@ class Agent:
 
     def _put(self, job: Job) -> None:
         if self._stopping is not None:
-            self._drop(job)
+            self._drop(job, self._stopping)
         elif self.is_quiet:  # a defect has ended `run`: nobody would take it
             job.finish(_ENDED)
         else:
@@ -192,20 +188,21 @@ class Agent:
     def cancel(self, cause: CancelCause) -> None:
         """Stop the turn under way and drop what waits. Idle, it does nothing."""
         for job in self._inbox.drain():
-            self._drop(job)
+            self._drop(job, cause)
         if self._turn is not None:
             self._turn.cancellation.cancel(cause)
 
     def cancel_job(self, job: Job, cause: CancelCause) -> None:
         """Stop one job, wherever it is; the others go on."""
         if self._inbox.remove(job):
-            self._drop(job)
+            self._drop(job, cause)
         elif self._turn is not None and self._turn.job is job:
             self._turn.cancellation.cancel(cause)
 
-    def _drop(self, job: Job) -> None:
+    def _drop(self, job: Job, cause: CancelCause) -> None:
         if job.input_id:
-            self.journal.append(InputDropped(id=job.input_id, reason="cancelled"))
+            reason = "interrupted" if cause == "shutdown" else "cancelled"  # nobody took the prompt back
+            self.journal.append(InputDropped(id=job.input_id, reason=reason))
         job.dropped = True
         job.finish(Outcome(reason="cancelled"))
 

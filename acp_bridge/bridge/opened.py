@@ -23,14 +23,22 @@ from acp_bridge.content import Failure
 from acp_bridge.effects import Deadline, close_together
 from acp_bridge.errors import BarrierFailed, StoreBusy, StoreReplaced
 from acp_bridge.rpc import Peer
-from acp_bridge.session import HeldSession, Journal, Place, Recovery, Sessions
+from acp_bridge.session import (
+    HeldSession,
+    Journal,
+    Place,
+    Recovery,
+    Sessions,
+    recovery_of,
+    recovery_text,
+    recovery_title,
+)
 from acp_bridge.text import escaped
 from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
 from .conversation import Conversation
 from .failures import ending, folders_in_use, session_not_found
-from .recovery import recovery_text, was_barred
 from .slash import COMMANDS
 
 logger = logging.getLogger(__name__)
@@ -134,7 +142,8 @@ class OpenSessions:
                 if isinstance(entry.agent.journal.failure, StoreReplaced):
                     await self._dropped(entry)
                 elif entry.place == place and named in (None, entry.named):
-                    return entry, Recovery()
+                    log = entry.agent.journal.log
+                    return entry, recovery_of(log.records, log.state)
                 elif entry.agent.busy:
                     raise folders_in_use(session_id)
                 else:
@@ -232,10 +241,10 @@ class OpenSessions:
     # --- said to the user, never to the model ---
 
     def tell_recovery(self, entry: Opened, recovery: Recovery) -> None:
-        """Say what was found and done when the session was taken, if there is anything to say."""
+        """Say what is news about a session that is shown, if there is anything to say."""
         if not recovery.clean:
-            text = recovery_text(recovery, barred=was_barred(entry.agent.journal.log.records))
-            self.tell(entry, "warning", "The last turn was interrupted", text)
+            text = recovery_text(recovery, way_on="Say /continue to go on, or ask for something else.")
+            self.tell(entry, "warning", recovery_title(recovery), text)
 
     def tell_recovery_later(self, entry: Opened, recovery: Recovery) -> None:
         """Say it once the answer that is being made is sent."""

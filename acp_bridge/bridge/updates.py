@@ -24,11 +24,14 @@ from acp_bridge.content import (
     ToolRequest,
 )
 from acp_bridge.session import (
+    CUT_OFF,
+    NEVER_RAN,
     AssistantDelta,
     AssistantMessage,
     ContextCompacted,
     InputDropped,
     InputQueued,
+    Interruption,
     PermissionAsked,
     PermissionDecided,
     PermissionRevoked,
@@ -48,6 +51,8 @@ from acp_bridge.session import (
     TurnStarted,
     UsageReported,
     UserMessage,
+    interruption_text,
+    interruptions,
 )
 from acp_bridge.tools import parsed_arguments
 
@@ -108,7 +113,9 @@ def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, b
     """Yield the updates that show a session from its beginning.
 
     Text is whole by message, tool cards come once, at their last state; a call or result beyond `durable_seq` is not
-    shown yet. `files` are the content files of the user's images; what is not in it is shown as lost.
+    shown yet. `files` are the content files of the user's images; what is not in it is shown as lost. What was cut off
+    or never ran is marked where it stands; of a turn that the program's end cut short it is told where it ended, unless
+    that is news still, which whoever shows the session tells behind all this.
     """
     results = {
         record.event.call_id: record.event
@@ -119,8 +126,11 @@ def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, b
         record.event.call_id for record in records if isinstance(record.event, ToolCalled) and record.seq <= durable_seq
     }
     queued = {record.event.id: record.event for record in records if isinstance(record.event, InputQueued)}
+    last_turn = max((record.event.turn for record in records if isinstance(record.event, TurnStarted)), default=0)
+    history = {turn: cut for turn, cut in interruptions(records).items() if turn < last_turn}
+    facts = _Facts(results, begun, queued, files, history)
     for record in records:
-        yield from _replayed(record, _Facts(results, begun, queued, files))
+        yield from _replayed(record, facts)
     done = {record.event.id for record in records if isinstance(record.event, UserMessage | InputDropped)}
     for prompt in queued.values():
         if prompt.id not in done:  # it waits for the turn under way, and is not shown again when it runs
@@ -136,6 +146,7 @@ class _Facts:
     begun: AbstractSet[str]
     queued: Mapping[str, InputQueued]
     files: Mapping[str, bytes]
+    history: Mapping[int, Interruption]
 
 
 def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
@@ -146,14 +157,18 @@ def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
             yield from _said(event.content, event.id, facts.files)
         case InputDropped() as event if event.id in facts.queued:  # the client showed it; it is never run
             yield from _said(facts.queued[event.id].content, event.id, facts.files)
+            yield from _remark(event.id, f"{NEVER_RAN[event.reason].capitalize()}.")
         case AssistantDelta() as event:
             if event.kind != "arguments" and event.text:
                 yield from _text_chunks(event.kind == "thought", event.text, event.message_id)
         case AssistantMessage() as event:
             yield from _answered(event, facts)
+            if event.interrupted:
+                yield from _remark(event.id, CUT_OFF)
+        case TurnEnded(turn=turn) if turn in facts.history:
+            yield from _remark(str(turn), interruption_text(facts.history[turn]))
         case TurnEnded(reason="error") as event if event.failure is not None:
-            text = f"The turn ended with an error: {event.failure.message}"
-            yield from _text_chunks(False, text, f"end_{event.turn}")
+            yield from _remark(str(event.turn), f"The turn ended with an error: {event.failure.message}")
         case _:
             pass
 
@@ -168,6 +183,11 @@ def _answered(message: AssistantMessage, facts: _Facts) -> Iterator[Json]:
                 yield _card(block, facts.results.get(block.call_id), begun=block.call_id in facts.begun)
             case _:
                 assert_never(block)
+
+
+def _remark(about: str, text: str) -> Iterator[Json]:
+    """Return a line of the program's own, not shown live; the blank line keeps it apart where messages are glued."""
+    return _text_chunks(False, f"\n\n[{text}]", f"end_{about}")
 
 
 def _last_state(records: Sequence[Record]) -> Iterator[Json]:

@@ -172,18 +172,7 @@ class _JsonPrinter:
     """One object a line."""
 
     def session(self, session: Session) -> None:
-        recovery = session.recovery
-        recovered = (
-            None
-            if recovery.clean
-            else {
-                "interrupted": recovery.interrupted,
-                "neverStarted": list(recovery.never_started),
-                "outcomeUnknown": list(recovery.unknown),
-                "droppedInputs": recovery.dropped_inputs,
-                "droppedBytes": recovery.dropped_bytes,
-            }
-        )
+        recovered = None if session.recovery.clean else session.recovery.members()
         self._line({"type": "session", "sessionId": session.id, "recovered": recovered})
 
     def happened(self, happened: Happened) -> None:

@@ -51,8 +51,10 @@ from .events import (
 from .journal import BACKGROUND_S, Journal, Observer, ObserverSource
 from .log import Log, State
 from .policy import BarrierKind, Durable, Policy
+from .recovery import Interruption, Recovery, continuable, interruptions, recovery_of
+from .recovery_words import CUT_OFF, NEVER_RAN, interruption_text, recovery_text, recovery_title
 from .repair import closers
-from .sessions import Place, Recovery, Sessions, milliseconds_now
+from .sessions import Place, Sessions, milliseconds_now
 from .store import HeldSession, Loaded, Page, SessionFilter, SessionState, SessionSummary, Store
 from .transcript import (
     FromAssistant,
@@ -66,6 +68,8 @@ from .transcript import (
 
 __all__ = [
     "BACKGROUND_S",
+    "CUT_OFF",
+    "NEVER_RAN",
     "AssistantDelta",
     "AssistantMessage",
     "BarrierKind",
@@ -82,6 +86,7 @@ __all__ = [
     "HeldSession",
     "InputDropped",
     "InputQueued",
+    "Interruption",
     "Journal",
     "Loaded",
     "Log",
@@ -127,10 +132,16 @@ __all__ = [
     "UserMessage",
     "VerifiedPolicy",
     "closers",
+    "continuable",
     "decode_header",
     "decode_record",
     "encode_header",
     "encode_record",
+    "interruption_text",
+    "interruptions",
     "milliseconds_now",
+    "recovery_of",
+    "recovery_text",
+    "recovery_title",
     "require_all_barriers",
 ]

@@ -60,6 +60,7 @@ class State:
         digests: SHA-256 by path, of each file as the session last saw it.
         opened: the last `session/opened`; None where a salvage may have lost what came after it.
         barriers: those in force by the last `session/opened`; none where a salvage may have lost their evidence.
+        turn_barriers: those that were in force when the last turn began.
     """
 
     turn: int | None = None
@@ -81,6 +82,7 @@ class State:
     digests: dict[str, str] = field(default_factory=dict[str, str])
     opened: SessionOpened | None = None
     barriers: tuple[str, ...] = ()
+    turn_barriers: tuple[str, ...] = ()
     cwd: str = ""
     roots: tuple[str, ...] = ()
 
@@ -231,6 +233,7 @@ def advance(state: State, event: Event) -> None:  # noqa: C901  one line a varia
             del state.queued[event.id]
         case TurnStarted():
             state.turn = state.turns = event.turn
+            state.turn_barriers = state.barriers
             state.steps, state.due = 0, event.continues is not None
         case UserMessage():
             state.queued.pop(event.id, None)

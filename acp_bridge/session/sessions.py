@@ -6,16 +6,17 @@ Owns which journals are open. Knows no agent and no client; which store it is, o
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import anyio
 
 from acp_bridge.errors import IllegalEvent, SessionInUse, StoreUnsupported
 
-from .events import Event, Header, InputDropped, Record, SessionConfigured, SessionOpened, ToolResult
+from .events import Event, Header, Record, SessionConfigured, SessionOpened
 from .journal import Journal, ObserverSource
 from .log import Log
+from .recovery import Recovery, recovery_of
 from .repair import closers
 from .store import Loaded, Store
 
@@ -29,29 +30,6 @@ _TOLD_BY = ("recorded", "streamed", "durable")
 def milliseconds_now() -> int:
     """Return the time as records carry it."""
     return time.time_ns() // 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
-    """What taking a session found and did; told to the user once.
-
-    Attributes:
-        interrupted: whether a turn was open.
-        never_started, unknown: call ids by how repair classified them.
-        dropped_inputs: prompts that were queued and will not run.
-        dropped_bytes: what followed the last record that holds; it was not known durable.
-    """
-
-    interrupted: bool = False
-    never_started: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    dropped_inputs: int = 0
-    dropped_bytes: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """Whether there is nothing to tell."""
-        return not (self.interrupted or self.dropped_inputs or self.dropped_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +112,7 @@ class Sessions:
             journal = Journal(log, held, unsaved=unsaved, repair=True)
             self._journals[session_id] = journal
             self._observe(journal, unsaved)
-            return journal, recovery_of(held.loaded, closing)
+            return journal, recovery_of(log.records, log.state, dropped_bytes=held.loaded.dropped_bytes)
         finally:
             self._taking.discard(session_id)
 
@@ -193,16 +171,3 @@ class Sessions:
 def _is_in_doubt(loaded: Loaded) -> bool:
     """Whether what was read has to be written or synced before it may be called saved."""
     return bool(loaded.dropped_bytes) or loaded.may_not_last or loaded.unconfirmed
-
-
-def recovery_of(loaded: Loaded, closing: Iterable[Event]) -> Recovery:
-    """Return what the repair's events and the load say together."""
-    events = tuple(closing)
-    results = [event for event in events if isinstance(event, ToolResult)]
-    return Recovery(
-        interrupted=any(event.type == "turn/end" for event in events),
-        never_started=tuple(event.call_id for event in results if event.code == "TOOL_NOT_STARTED"),
-        unknown=tuple(event.call_id for event in results if event.code == "TOOL_OUTCOME_UNKNOWN"),
-        dropped_inputs=sum(isinstance(event, InputDropped) for event in events),
-        dropped_bytes=loaded.dropped_bytes,
-    )

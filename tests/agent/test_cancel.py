@@ -62,7 +62,7 @@ async def cancelled_after(awaits: int, *, stop: bool) -> bool:
                 world.agent.cancel("client")
             outcome = await world.agent.settled(job)
             assert Begun.in_(world) == before or not was_busy
-            judged(world, outcome.reason, job.dropped)
+            judged(world, outcome.reason, job.dropped, stop=stop)
             if not stop:
                 assert (await world.prompt("again")).reason == "completed"
                 accept(world.model.requests[-1].messages)
@@ -70,13 +70,14 @@ async def cancelled_after(awaits: int, *, stop: bool) -> bool:
     return was_busy
 
 
-def judged(world: World, reason: str, dropped: bool) -> None:
+def judged(world: World, reason: str, dropped: bool, *, stop: bool = False) -> None:
     log = world.journal.log
     assert closers(log) == ()
     assert not any(record.synthetic for record in log.records)
     ends: list[TurnEnded] = world.of_type("turn/end")
     if dropped:
-        assert (reason, ends, [e.reason for e in world.of_type("input/dropped")]) == ("cancelled", [], ["cancelled"])
+        why = "interrupted" if stop else "cancelled"  # nobody took the prompt back
+        assert (reason, ends, [e.reason for e in world.of_type("input/dropped")]) == ("cancelled", [], [why])
         return
     [end] = ends
     assert end.reason == reason

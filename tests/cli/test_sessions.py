@@ -23,7 +23,15 @@ from cli.conversations import (
 from rich.cells import cell_len
 
 from acp_bridge.content import Text
-from acp_bridge.session import AssistantMessage, HeldSession, SessionTitled, StepEnded, TurnEnded
+from acp_bridge.session import (
+    AssistantMessage,
+    HeldSession,
+    SessionOpened,
+    SessionTitled,
+    StepEnded,
+    TurnEnded,
+    TurnStarted,
+)
 from acp_bridge.storage import JsonlStore
 
 
@@ -166,8 +174,25 @@ def test_recovered_facts_are_told_in_words(home: Home, run: Run) -> None:
     assert "tool  Run `make`  outcome unknown: the program stopped after it began; it may have run" in shown
     assert "tool  Edit greeting.py  never started: the program stopped before it" in shown
     assert "And then rest.\n  ! never ran: the program stopped before it began" in shown
-    assert "1 tool call never started. 1 tool call may have run, in part or whole." in shown
+    assert "The program stopped here, in the middle of the turn." in shown
+    assert "1 tool call never started. 1 tool call may have run, in part or whole: look before repeating." in shown
     assert "for the model" not in shown  # what a model is told is not what a person reads
+
+
+def test_every_reading_says_that_a_turn_can_be_gone_on_with_until_one_does(home: Home, run: Run) -> None:
+    cut = [*recovered(), SessionOpened(version="0.1.0", barriers=(), cwd="/w", roots=("/w",))]
+    home.make("cut", cut, synthetic=RECOVERED)
+    home.make("on", [*cut, TurnStarted(turn=2, continues=1), TurnEnded(turn=2, reason="completed")])
+    home.make("done", talked())
+    for arguments in (("show",), ("export", "--format", "markdown"), ("export", "--format", "html")):
+        assert "say /continue" in run("sessions", *arguments, "cut").out, arguments
+        told = run("sessions", *arguments, "on").out
+        assert "Turn 2 goes on with it." in told and "say /continue" not in told, arguments
+        assert "/continue" not in run("sessions", *arguments, "done").out, arguments
+    news = json.loads(run("sessions", "export", "cut", "--format", "json").out)["recovery"]
+    assert (news["continuable"], news["outcomeUnknown"], news["droppedInputs"]) == (1, ["1.1.2"], 1)
+    for whole in ("on", "done"):
+        assert "recovery" not in json.loads(run("sessions", "export", whole, "--format", "json").out)
 
 
 def test_a_turn_without_an_end_says_so_and_shows_what_had_arrived(home: Home, run: Run) -> None:

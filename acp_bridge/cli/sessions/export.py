@@ -18,7 +18,7 @@ from .markdown import markdown
 from .page import page
 from .pieces import images_of
 from .stored import Stored, stored
-from .story import story_of
+from .story import news_of, story_of
 
 FORMATS = ("markdown", "html", "json")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json"}
@@ -72,6 +72,8 @@ def _json(loaded: Loaded) -> str:
     }
     if loaded.dropped_bytes:
         members["droppedBytes"] = loaded.dropped_bytes
+    if not (news := news_of(loaded)).clean:
+        members["recovery"] = news.members()  # what a load tells now; the records say the same at greater length
     return orjson.dumps(members, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 

@@ -1,7 +1,5 @@
 """`acp-bridge sessions repair`: close what a crash left open, as a load would; with `--salvage`, go round damage."""
 
-from collections.abc import Sequence
-
 import anyio
 
 from acp_bridge import __version__
@@ -9,8 +7,17 @@ from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import out
 from acp_bridge.cli.words import clean, counted
 from acp_bridge.errors import IllegalEvent, StoreUnsupported
-from acp_bridge.session import HeldSession, Log, Record, SessionOpened, closers, milliseconds_now
-from acp_bridge.session.sessions import Recovery, recovery_of
+from acp_bridge.session import (
+    HeldSession,
+    Log,
+    Record,
+    Recovery,
+    SessionOpened,
+    closers,
+    milliseconds_now,
+    recovery_of,
+    recovery_text,
+)
 
 from .stored import Stored, stored
 
@@ -48,7 +55,8 @@ async def _repair(sessions: Stored, beginning: str, salvage: bool) -> int:
     if recovery is None:
         out(f"{session_id} is whole; nothing was changed." if not salvage else f"{session_id} is whole.")
     else:
-        out(f"{session_id} is repaired. {' '.join(recovered(recovery))}")
+        said = recovery_text(recovery) or "It was written anew, since the last sync of it had not been seen to succeed."
+        out(f"{session_id} is repaired. {said}")
     return 0
 
 
@@ -91,21 +99,4 @@ async def _closed(held: HeldSession) -> Recovery | None:
     opened = SessionOpened(version=__version__, barriers=(), cwd=state.cwd, roots=state.roots)
     records.append(log.append(opened))  # whoever took the lock and wrote is named; nothing runs under it
     await held.repair(records)
-    return recovery_of(loaded, closing)
-
-
-def recovered(recovery: Recovery) -> Sequence[str]:
-    """Return in sentences what was found and done."""
-    said: list[str] = []
-    if recovery.interrupted:
-        said.append("A turn had been cut off and is closed now; all up to there is kept.")
-    if recovery.never_started:
-        said.append(f"{counted(len(recovery.never_started), 'tool call')} never started.")
-    if recovery.unknown:
-        calls = counted(len(recovery.unknown), "tool call")
-        said.append(f"{calls} may have run, in part or whole: look before repeating.")
-    if recovery.dropped_inputs:
-        said.append(f"{counted(recovery.dropped_inputs, 'prompt')} had not been begun and will not run.")
-    if recovery.dropped_bytes:
-        said.append(f"{counted(recovery.dropped_bytes, 'byte')} at the end were incomplete and were left out.")
-    return said or ["It was written anew, since the last sync of it had not been seen to succeed."]
+    return recovery_of(log.records, log.state, dropped_bytes=loaded.dropped_bytes)

@@ -3,24 +3,29 @@
 Pure. Owns which fact is told how, once for all renderings. Knows no terminal, no Markdown and no HTML.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from acp_bridge.cli.words import counted
 from acp_bridge.content import JsonObject, Text, Thought, ToolRequest
+from acp_bridge.errors import IllegalEvent
 from acp_bridge.session import (
+    NEVER_RAN,
     AssistantDelta,
     AssistantMessage,
     ContextCompacted,
     InputDropped,
     InputQueued,
+    Interruption,
     Loaded,
+    Log,
     PermissionAsked,
     PermissionDecided,
     PermissionRevoked,
     PlanUpdated,
     Record,
+    Recovery,
     RequestFailed,
     RequestHeader,
     ResultCode,
@@ -36,6 +41,9 @@ from acp_bridge.session import (
     TurnStarted,
     UsageReported,
     UserMessage,
+    interruption_text,
+    interruptions,
+    recovery_of,
 )
 
 from .pieces import Answer, Begun, Card, Level, Note, Piece, Plan, Prompt, Story, Thinking, block_text
@@ -52,11 +60,7 @@ _STATUS: Mapping[ResultCode, tuple[str, Level]] = {
     "TOOL_NOT_STARTED": ("never started: the program stopped before it", "warning"),
     "TOOL_OUTCOME_UNKNOWN": ("outcome unknown: the program stopped after it began; it may have run", "warning"),
 }
-_FATES = {
-    "cancelled": "cancelled before it began",
-    "interrupted": "never ran: the program stopped before it began",
-    "refused": "refused, never ran",
-}
+_WAY_ON = "This turn can be gone on with: load the session in an editor and say /continue."
 _ENDS: Mapping[str, str] = {
     "max_tokens": "The answer was cut at the model's output limit.",
     "max_requests": "The turn ended at the limit of requests for one turn.",
@@ -71,6 +75,9 @@ def story_of(loaded: Loaded) -> Story:
     for record in records:
         teller.tell(record)
     teller.end(loaded.dropped_bytes)
+    news = news_of(loaded)
+    if news.continuable is not None:
+        teller.note(_WAY_ON, "warning")
     return Story(
         session_id=header.session_id,
         title=next((r.event.title for r in reversed(records) if isinstance(r.event, SessionTitled)), ""),
@@ -84,6 +91,15 @@ def story_of(loaded: Loaded) -> Story:
     )
 
 
+def news_of(loaded: Loaded) -> Recovery:
+    """Return what is news in a log that nobody holds; nothing in one whose order this version does not know."""
+    try:
+        log = Log(loaded.header, loaded.records, clock=lambda: 0)
+    except IllegalEvent:
+        return Recovery(dropped_bytes=loaded.dropped_bytes)
+    return recovery_of(log.records, log.state, dropped_bytes=loaded.dropped_bytes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
     """What a record is told by, beside itself."""
@@ -94,9 +110,10 @@ class _Facts:
     closed: frozenset[str]
     queued: Mapping[str, InputQueued]
     last_plan: PlanUpdated | None
+    interruptions: Mapping[int, Interruption]
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> "_Facts":
+    def of(cls, records: Sequence[Record]) -> "_Facts":
         results: dict[str, ToolResult] = {}
         begun: set[str] = set()
         permissions: dict[str, PermissionDecided | None] = {}
@@ -130,6 +147,7 @@ class _Facts:
             closed=frozenset(closed),
             queued=queued,
             last_plan=plan,
+            interruptions=interruptions(records),
         )
 
 
@@ -140,7 +158,6 @@ class _Teller:
     facts: _Facts
     pieces: list[Piece] = field(default_factory=list[Piece])
     _waiting: dict[str, Record] = field(default_factory=dict[str, Record])
-    _recovered: list[ToolResult] = field(default_factory=list[ToolResult])
     _open_turn: bool = False
     _route: str = ""
     _settings: JsonObject | None = None
@@ -161,23 +178,20 @@ class _Teller:
                 self._streamed(event)
             case AssistantMessage() as event:
                 self._answered(event)
-            case ToolResult() as event:
-                if record.synthetic:
-                    self._recovered.append(event)
             case TurnEnded() as event:
                 self._ended(event)
             case RequestHeader() as event:
                 self._requested(event)
             case RequestFailed() as event:
-                self._note(_failed_request(event), "warning")
+                self.note(_failed_request(event), "warning")
             case SessionConfigured() as event:
                 self._configured(event)
             case SessionSalvaged() as event:
-                self._note(_salvaged(event), "error")
+                self.note(_salvaged(event), "error")
             case ContextCompacted() as event:
-                self._note(f"What came before was summed up for the model:\n{event.summary}")
+                self.note(f"What came before was summed up for the model:\n{event.summary}")
             case PermissionRevoked() as event:
-                self._note(f"A lasting permission was taken back ({event.grant_id}).")
+                self.note(f"A lasting permission was taken back ({event.grant_id}).")
             case PlanUpdated() as event:
                 if event is self.facts.last_plan and event.entries:
                     self.pieces.append(Plan(entries=event.entries))
@@ -188,6 +202,7 @@ class _Teller:
                 | PermissionAsked()
                 | PermissionDecided()
                 | ToolCalled()
+                | ToolResult()
                 | SessionTitled()
                 | UsageReported()
             ):
@@ -201,28 +216,27 @@ class _Teller:
             if isinstance(record.event, InputQueued):
                 self.pieces.append(Prompt(blocks=record.event.content, time=record.time, fate="waits, not begun yet"))
         if self._open_turn:
-            self._note(
+            self.note(
                 "This turn has no end: it runs in another process just now, or was cut off. Loading the session in an "
                 "editor closes it, and so does `acp-bridge sessions repair`.",
                 "warning",
             )
         if dropped_bytes:
-            self._note(
-                f"{counted(dropped_bytes, 'byte')} at the end of the log are incomplete and left out.", "warning"
-            )
+            self.note(f"{counted(dropped_bytes, 'byte')} at the end of the log are incomplete and left out.", "warning")
 
-    def _note(self, text: str, level: Level = "info") -> None:
+    def note(self, text: str, level: Level = "info") -> None:
+        """Tell a sentence of the program's own."""
         self.pieces.append(Note(text=text, level=level))
 
     def _dropped(self, event: InputDropped, record: Record) -> None:
         self._waiting.pop(event.id, None)
         if (queued := self.facts.queued.get(event.id)) is not None:
-            self.pieces.append(Prompt(blocks=queued.content, time=record.time, fate=_FATES[event.reason]))
+            self.pieces.append(Prompt(blocks=queued.content, time=record.time, fate=NEVER_RAN[event.reason]))
 
     def _said(self, event: UserMessage, record: Record) -> None:
         self._waiting.pop(event.id, None)
         if event.source == "program":
-            self._note("\n".join(block_text(block) for block in event.content))
+            self.note("\n".join(block_text(block) for block in event.content))
         else:
             self.pieces.append(Prompt(blocks=event.content, time=record.time))
 
@@ -284,30 +298,30 @@ class _Teller:
 
     def _ended(self, event: TurnEnded) -> None:
         self._open_turn = False
-        recovered, self._recovered = self._recovered, []
+        if event.turn in self.facts.interruptions:
+            self.note(interruption_text(self.facts.interruptions[event.turn]), "warning")
+            return
         match event.reason:
-            case "completed":
+            case "completed" | "interrupted":
                 pass
             case "cancelled":
-                self._note("Cancelled." if event.by in (None, "client") else f"Cancelled by {event.by}.", "warning")
+                self.note("Cancelled." if event.by in (None, "client") else f"Cancelled by {event.by}.", "warning")
             case "error":
-                self._note(f"The turn ended with an error: {event.failure.message if event.failure else '?'}", "error")
-            case "interrupted":
-                self._note(_interrupted(recovered), "warning")
+                self.note(f"The turn ended with an error: {event.failure.message if event.failure else '?'}", "error")
             case "max_tokens" | "max_requests" | "refused":
-                self._note(_ENDS[event.reason], "warning")
+                self.note(_ENDS[event.reason], "warning")
             case _:
                 assert_never(event.reason)
 
     def _requested(self, event: RequestHeader) -> None:
         if self._route and event.route != self._route:
-            self._note(f"From here on the model is {event.route}.")
+            self.note(f"From here on the model is {event.route}.")
         self._route = event.route
 
     def _configured(self, event: SessionConfigured) -> None:
         changed = {key: value for key, value in event.values.items() if (self._settings or {}).get(key) != value}
         if self._settings is not None and changed:
-            self._note("Set: " + ", ".join(f"{key} = {value}" for key, value in changed.items()) + ".")
+            self.note("Set: " + ", ".join(f"{key} = {value}" for key, value in changed.items()) + ".")
         self._settings = event.values
 
 
@@ -329,14 +343,3 @@ def _salvaged(event: SessionSalvaged) -> str:
         f"The log was damaged here. What came after was lost ({counted(event.lost_bytes, 'byte')}, from record "
         f"{event.first_lost_seq} on) and may have changed things; the damaged file is kept as {event.kept_file}."
     )
-
-
-def _interrupted(recovered: Sequence[ToolResult]) -> str:
-    never = sum(result.code == "TOOL_NOT_STARTED" for result in recovered)
-    unknown = sum(result.code == "TOOL_OUTCOME_UNKNOWN" for result in recovered)
-    said = ["The program stopped here, in the middle of the turn. All up to here was kept."]
-    if never:
-        said.append(f"{counted(never, 'tool call')} never started.")
-    if unknown:
-        said.append(f"{counted(unknown, 'tool call')} may have run, in part or whole.")
-    return " ".join(said)
