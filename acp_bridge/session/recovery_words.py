@@ -53,7 +53,9 @@ def interruption_text(interruption: Interruption) -> str:
 def _what(interruption: Interruption) -> str:
     if interruption.orderly:
         return "The program was ended in the middle of a turn, and closed it. All up to there was kept."
-    kept = "All up to there was kept" if interruption.barred else "What was on disk was kept, the rest of it is lost"
+    kept = (
+        "All up to there was kept" if interruption.barred else "What was on disk was kept, the rest of the turn is lost"
+    )
     return f"The program stopped in the middle of a turn. {kept}, and nothing was run."
 
 
