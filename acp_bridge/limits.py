@@ -22,6 +22,8 @@ DEPTH: Final = 128
 # --- the model's endpoint ---
 EVENT: Final = 32 * MIB
 """Bytes of one event of a streamed answer."""
+VALUES: Final = 1_000_000
+"""Values in one event: each takes far more memory than its bytes."""
 ERROR_BODY: Final = 64 * KIB
 """Bytes that are read of an answer that is an error."""
 ANSWER: Final = 16 * MIB
@@ -30,6 +32,8 @@ CALLS: Final = 128
 """Tool calls in one answer."""
 KEPT: Final = 4 * MIB
 """Bytes of an answer that mean nothing to us and go back to whoever gave them, e.g. signatures."""
+BLOCKS: Final = 10_000
+"""Changes between text and thoughts in one answer: each begins a block, which costs more than its text."""
 
 # --- the project ---
 NOTES: Final = 32_000
@@ -60,7 +64,7 @@ SERVER_TOOLS: Final = 64
 SESSION_TOOLS: Final = 128
 """Tools of all servers of a session."""
 
-Unit: TypeAlias = Literal["bytes", "characters", "levels", "calls", "tools"]
+Unit: TypeAlias = Literal["bytes", "characters", "levels", "calls", "changes", "values", "tools"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,11 @@ TABLE: Final = (
     Limit("a line from the client", LINE, "bytes", "refused, never held; the connection goes on"),
     Limit("nesting of a message", DEPTH, "levels", "refused"),
     Limit("an event of a model's answer", EVENT, "bytes", "the answer counts as broken off"),
+    Limit("values in an event of a model's answer", VALUES, "values", "the answer counts as broken off"),
     Limit("text, thoughts and arguments of an answer", ANSWER, "bytes", "the answer counts as broken off"),
     Limit("tool calls in an answer", CALLS, "calls", "the answer counts as broken off"),
     Limit("what a provider wants back with an answer", KEPT, "bytes", "the answer counts as broken off"),
+    Limit("changes between text and thoughts in an answer", BLOCKS, "changes", "the answer counts as broken off"),
     Limit("the body of an endpoint's error", ERROR_BODY, "bytes", "the rest is not read"),
     Limit("a file of notes (`AGENTS.md`)", NOTES, "characters", "cut, and the model is told"),
     Limit("a text file", TEXT_FILE, "bytes", "refused, with other ways named"),

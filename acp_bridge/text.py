@@ -3,16 +3,19 @@
 Pure. Knows no value but text and opaque JSON. Apart from `content` because start-up needs it, and not those.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 MAX_SAFE_INTEGER = 2**53
 """Integers beyond ±2^53 lose digits in readers that keep numbers as doubles (RFC 8259 §6)."""
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATES = re.compile("([\ud800-\udbff])([\udc00-\udfff])|[\ud800-\udfff]")
 
 _HALF = rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 _PAIR = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -40,8 +43,39 @@ _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){10,}")
 
 
 def mended_text(text: str) -> str:
-    """Return `text` with every lone surrogate replaced by U+FFFD, since no UTF-8 can carry one (RFC 3629 §3)."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+    """Return `text` as UTF-8 can carry it (RFC 3629 §3): pairs of surrogates joined, each lone one as U+FFFD."""
+    return text if text.isascii() else _SURROGATES.sub(_whole, text)
+
+
+def _whole(found: re.Match[str]) -> str:
+    high, low = found.groups()
+    return "\ufffd" if low is None else chr(0x10000 + ((ord(high) - 0xD800) << 10) + ord(low) - 0xDC00)
+
+
+def read_json(data: bytes | str) -> Any:
+    """Return the value of a JSON text that somebody else wrote, read as its author meant it.
+
+    Half a pair of surrogates, NaN and infinity, control characters in strings and bytes that are no UTF-8 make nothing
+    unreadable: they are in the value as Python's own reader has them, to be mended where it is used.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(data if isinstance(data, str) else _decoded(data), strict=False)
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode(errors="surrogatepass")  # halves as bytes, which Java and MySQL write
+    except UnicodeDecodeError:
+        return data.decode(errors="replace")
 
 
 def mended_json(data: bytes | bytearray) -> bytes:

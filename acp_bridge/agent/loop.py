@@ -14,7 +14,8 @@ from anyio.lowlevel import checkpoint
 from acp_bridge.content import Failure, JsonObject, Text, Usage
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
-from acp_bridge.llm import Failed, Finished, Model, TextDelta, ThoughtDelta
+from acp_bridge.limits import ANSWER
+from acp_bridge.llm import Border, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
 from acp_bridge.session import (
     AssistantMessage,
     Journal,
@@ -79,6 +80,7 @@ class Turn:
     phase: Phase = Phase.IDLE
     _number: int = field(default=0, init=False)
     _setting: Setting = field(init=False)
+    _brought: int = field(default=0, init=False)  # bytes of all attempts at the answer under way
 
     async def run(self) -> Outcome:
         """Run the turn; returns once it is closed and through its barrier."""
@@ -157,6 +159,7 @@ class Turn:
         """Return the answer's last delta once the answer is logged, or how the turn ends."""
         self._setting = self.setting_now()
         self._log_header()
+        self._brought = 0
         for attempt in range(1, self.options.max_attempts + 1):
             if (blocked := await self._barred()) is not None:
                 return blocked
@@ -188,6 +191,8 @@ class Turn:
 
     def _wait_before_next(self, failed: Failed, attempt: int) -> float | None:
         """Return how many seconds to wait before the next attempt, None if there is none."""
+        if self._brought > ANSWER:  # as much as an answer may have, in vain: more of it would fill log and memory
+            return None
         if not failed.retryable or attempt >= self.options.max_attempts:
             return None
         if failed.retry_after_s is not None:
@@ -243,24 +248,30 @@ class Turn:
     async def _received(self, model: Model, answer: Answer, step: int, message_id: str) -> Finished | Failed:
         taken = 0
         request = await self.journal.request()
+        border = Border(self._setting.route)
         async with aclosing(model.stream(request)) as deltas:
-            async for delta in deltas:
-                match delta:
-                    case Finished() | Failed():
+            async for raw in deltas:
+                for delta in border.take(raw):
+                    if isinstance(delta, Finished | Failed):
+                        self._brought += border.size
                         return delta
-                    case TextDelta() if delta.text:
-                        self.journal.stream(self._number, step, message_id, "text", mended_text(delta.text))
-                    case ThoughtDelta() if delta.text:
-                        self.journal.stream(self._number, step, message_id, "thought", mended_text(delta.text))
-                    case _:
-                        pass
-                answer.take(delta)
+                    self._take(delta, answer, step, message_id)
                 taken += 1
                 if self.frontend.congested:
                     await self.frontend.ready()
                 elif taken % _BREATH == 0:
                     await checkpoint()
         return Failed(Failure(kind="broken_stream", message="the model's answer broke off"), retryable=True)
+
+    def _take(self, delta: TextDelta | ThoughtDelta | ToolDelta, answer: Answer, step: int, message_id: str) -> None:
+        answer.take(delta)
+        match delta:
+            case TextDelta() if delta.text:
+                self.journal.stream(self._number, step, message_id, "text", delta.text)
+            case ThoughtDelta() if delta.text:
+                self.journal.stream(self._number, step, message_id, "thought", delta.text)
+            case _:
+                pass
 
     def _cut_short(self, answer: Answer, step: int, message_id: str) -> Outcome:
         if spoken := answer.spoken():

@@ -4,6 +4,7 @@ Owns the translation between our request and a provider's, in both directions. K
 loop retries, and what it is told here is typed so that it can decide. No failure of a provider is raised.
 """
 
+from .border import Border
 from .contained import ContainedModel
 from .endpoint import Endpoint
 from .local_servers import LOCAL_PROVIDERS, LocalServer, detect_local, models_at
@@ -30,6 +31,7 @@ __all__ = [
     "LOCAL_PROVIDERS",
     "PRESETS",
     "AuthRequired",
+    "Border",
     "ContainedModel",
     "Delta",
     "Endpoint",

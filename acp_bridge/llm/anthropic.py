@@ -5,7 +5,7 @@ Imported only when such a route is opened: the SDK costs most of a second.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, assert_never, cast
 
@@ -27,9 +27,9 @@ from .anthropic_answer import AnthropicAnswer
 from .dress import arguments_object, image_bytes, link_text, lost_text, resource_text, wire_id
 from .endpoint import Endpoint
 from .failures import Provider
-from .model import Delta, Failed
-from .sse import SseDecoder
-from .wire import http_options, payloads, shown_url
+from .model import Delta
+from .reading import answered
+from .wire import http_options, shown_url
 
 _CACHED = {"type": "ephemeral"}
 _NOTHING: JsonObject = {"type": "text", "text": "(nothing)"}
@@ -60,25 +60,14 @@ class AnthropicModel:
         """Whether images are sent."""
         return self._endpoint.takes_images
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
-        answer = AnthropicAnswer(self._provider)
-        decoder = SseDecoder()
-        try:
-            body = request_body(request, self._endpoint)
-            messages = cast("Any", self._client.messages)  # typed for literal arguments, not for a mapping
-            async with messages.with_streaming_response.create(**body) as response:
-                async with aclosing(payloads(response, decoder)) as batches:
-                    async for batch in batches:
-                        for payload in batch:
-                            for delta in answer.take(payload):
-                                yield delta
-                                if isinstance(delta, Failed):
-                                    return
-            last = answer.end(bytes(decoder.junk))
-        except Exception as exc:  # noqa: BLE001 - the boundary of a provider call; `raised` logs what it does not know
-            last = self._provider.raised(exc)
-        yield last
+        messages = cast("Any", self._client.messages)  # typed for literal arguments, not for a mapping
+
+        def send() -> AbstractAsyncContextManager[Any]:
+            return messages.with_streaming_response.create(**request_body(request, self._endpoint))
+
+        return answered(send, AnthropicAnswer(self._provider), self._provider, self._endpoint.stall_s)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -6,11 +6,10 @@ Owns the meaning of blocks, signatures, stop reasons and counts. Knows no HTTP.
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import orjson
-
 from acp_bridge.content import JsonObject, Usage
 from acp_bridge.text import MAX_SAFE_INTEGER
 
+from .events import DONE, json_text, objects_in
 from .failures import Provider
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
 from .opaque import Keeping, TooMuch
@@ -38,34 +37,34 @@ class AnthropicAnswer:
     """One answer under way."""
 
     provider: Provider
+    done: bool = False
     _calls: dict[int, int] = field(default_factory=dict[int, int])  # the event's block index → which request it is
+    _others: set[int] = field(default_factory=set[int])  # the indices of blocks that are no requests
     _said: bool = False
     _reason: str = ""
     _counts: dict[str, int] = field(default_factory=dict[str, int])
     _events: int = 0
-    _stopped: bool = False
     _keeping: Keeping = field(default_factory=Keeping)
 
     def take(self, payload: bytes) -> list[Delta]:
         """Return the deltas that a payload holds. A `Failed` among them ends the answer."""
-        try:
-            event: Any = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            return [delta for line in payload.split(b"\n") for delta in self.take(line)] if b"\n" in payload else []
-        if not isinstance(event, dict):
+        if payload == DONE:  # not Anthropic's own; some servers that imitate the API end so
+            self.done = True
             return []
         try:
-            return self._event(cast("JsonObject", event))
+            return [delta for event in objects_in(payload) for delta in self._event(event)]
         except (AttributeError, KeyError, TypeError):
             return [self.provider.cut("a piece of the answer has a shape that is not Anthropic's")]
         except TooMuch:
             return [self.provider.cut("the answer brought more than is kept of what its provider wants back")]
+        except ValueError as exc:
+            return [self.provider.unreadable(exc)]
 
     def end(self, junk: bytes = b"") -> Finished | Failed:
         """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
         if not self._events:
             return self.provider.instead_of_a_stream(junk) if junk.strip() else self.provider.empty()
-        if not self._stopped and not self._reason:
+        if not self.done and not self._reason:
             return self.provider.cut()
         if self._reason == "model_context_window_exceeded":
             return self.provider.failed("context_overflow", f"{self.provider.name}: the context window is full")
@@ -90,7 +89,7 @@ class AnthropicAnswer:
                 self._count(event.get("usage"))
                 found = []
             case {"type": "message_stop"}:
-                self._stopped = True
+                self.done = True
                 found = []
             case {"error": error} if error:
                 return [self.provider.told(error)]
@@ -102,12 +101,14 @@ class AnthropicAnswer:
         return found
 
     def _start(self, index: Any, block: JsonObject) -> list[Delta]:
+        if block["type"] != "tool_use":
+            self._others.add(index)
         match block["type"]:
             case "tool_use":
                 place = self._calls[index] = len(self._calls)
                 self._keep(place, block)
                 given = block.get("input")  # whole here with some servers that imitate the API
-                return [ToolDelta(place, block["name"], orjson.dumps(given).decode() if given else "")]
+                return [ToolDelta(place, block["name"], json_text(given) if given else "")]
             case "redacted_thinking":
                 return [ThoughtDelta("", block["data"], "redacted_thinking")]
             case "thinking" if block.get("thinking") or block.get("signature"):
@@ -125,7 +126,7 @@ class AnthropicAnswer:
                 return [ThoughtDelta(delta["thinking"], form="thinking")]
             case "signature_delta":
                 return [ThoughtDelta("", delta["signature"], "thinking")]
-            case "input_json_delta" if index in self._calls:
+            case "input_json_delta" if index not in self._others:  # of a block without a beginning it raises
                 return [ToolDelta(self._calls[index], "", delta["partial_json"])] if delta["partial_json"] else []
             case _:
                 return []

@@ -12,7 +12,9 @@ from typing import Any, cast
 import orjson
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink
+from acp_bridge.text import mended, read_json
 
+_DEPTH = 250  # levels that orjson writes
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
@@ -54,8 +56,8 @@ def lost_text(image: Image, why: str = "is lost: the session's copy of it is gon
 def arguments_object(text: str) -> JsonObject:
     """Return tool arguments as the object that they hold; what is no object is kept in sight under one key."""
     try:
-        value: Any = orjson.loads(text or "{}")
-    except orjson.JSONDecodeError:
+        value: Any = mended(read_json(text or "{}"), depth=_DEPTH)
+    except ValueError:
         return {"malformed_arguments": text}
     return cast("JsonObject", value) if isinstance(value, dict) else {"malformed_arguments": text}
 

@@ -10,6 +10,7 @@ class Endpoint:
     Attributes:
         key: sent to `base_url` and nowhere else; empty if the server wants none.
         idle_s: how long the provider may be silent, before the answer and between its pieces.
+        stall_s: how long it may send nothing of an answer, whatever else it keeps sending.
         max_output_tokens: for providers that insist on a limit.
     """
 
@@ -21,4 +22,5 @@ class Endpoint:
     takes_images: bool = True
     connect_s: float = 10
     idle_s: float = 120
+    stall_s: float = 600
     max_output_tokens: int = 32_000

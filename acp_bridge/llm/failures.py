@@ -16,11 +16,13 @@ from typing import Any, cast
 import orjson
 
 from acp_bridge.content import Failure, FailureKind, JsonObject
+from acp_bridge.limits import EVENT, MIB
 from acp_bridge.text import escaped, mended_text
 
 from .model import Failed
 from .script import RETRYABLE
-from .sse import LineTooLong
+from .sse import EventTooLarge
+from .wire import Refused, Stalled, UnreadableBody
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +121,8 @@ class Provider:
 
     def told(self, error: object) -> Failed:
         """Return what an error object inside a stream means."""
+        while isinstance(error, dict) and isinstance(cast("JsonObject", error).get("error"), dict):
+            error = cast("JsonObject", error)["error"]  # an event that is one by its name may hold one by its member
         word, said = _told({"error": error})
         status = int(word) if word.isascii() and word.isdecimal() and len(word) == 3 else None
         kind = _kind(status, word, said)
@@ -138,6 +142,10 @@ class Provider:
         """Return the failure of a stream that stopped before its end."""
         return self.failed("broken_stream", f"{self.name}: {why}")
 
+    def unreadable(self, why: ValueError) -> Failed:
+        """Return the failure of a stream with an event in it that nobody can read: what it held is missing."""
+        return self.cut(f"a piece of the answer cannot be read: {why}")
+
     def empty(self) -> Failed:
         """Return the failure of an answer with nothing in it."""
         return self.failed("empty", f"{self.name} sent an empty answer")
@@ -145,15 +153,22 @@ class Provider:
     def raised(self, exc: Exception) -> Failed:
         """Return what an exception of the SDK or the HTTP library means; one that is neither is logged and internal."""
         names = {cls.__name__ for cls in type(exc).__mro__}
-        if "APIStatusError" in names:
-            response = cast("Any", exc).response
-            return self.refused(int(response.status_code), str(response.text), response.headers)
+        match exc.__cause__ if "APIConnectionError" in names else exc:
+            case Refused(status=status, body=body, headers=headers):
+                return self.refused(status, body.decode(errors="replace"), headers)
+            case Stalled(seconds=seconds):
+                why = f"{self.name} at {self.base_url} sent nothing of an answer for {seconds:g} s"
+                return self.failed("timeout", why)
+            case EventTooLarge():
+                return self.cut(f"an event of the answer is larger than {EVENT // MIB} MiB")
+            case UnreadableBody() as unreadable:
+                return self.cut(f"the answer cannot be read: {unreadable}")
+            case cause:
+                pass
         if names & {"APITimeoutError", "TimeoutException", "TimeoutError"}:
             return self.failed("timeout", f"{self.name} at {self.base_url} did not answer in time")
         if "APIConnectionError" in names:
-            return self._unreachable(exc.__cause__)
-        if isinstance(exc, LineTooLong):
-            return self.cut("a line of the answer is too long to be one")
+            return self._unreachable(cause)
         if names & {"TransportError", "RequestError", "DecodingError", "StreamError", "ClosedResourceError"}:
             return self.cut()
         logger.error("a request to %s failed within the program", self.name, exc_info=exc)
@@ -167,6 +182,12 @@ class Provider:
         return self.failed(
             "connection", f"cannot reach {self.name} at {self.base_url}{detail}; check that it runs and the address"
         )
+
+
+def says_error(event: JsonObject) -> bool:
+    """Whether an event without the member `error` is one all the same, as vLLM and FastAPI write it."""
+    told = event.get("message") or event.get("detail")
+    return bool(told) and (event.get("object") == "error" or "detail" in event or "code" in event)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

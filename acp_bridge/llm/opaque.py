@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import orjson
-
 from acp_bridge.content import JsonObject
 from acp_bridge.limits import KEPT
+
+from .events import json_text
 
 _NAMES = frozenset(("channel", "format", "id", "index", "model", "name", "object", "role", "status", "type"))
 """Members that are said again with each piece, and are no pieces of text."""
@@ -81,7 +81,7 @@ class Keeping:
         said = {name: value for name, value in members.items() if value not in (None, "", [], {})}
         if not said:
             return
-        self._bytes += len(orjson.dumps(said))
+        self._bytes += len(json_text(said))
         if self._bytes > KEPT:
             raise TooMuch
         _join_members(held, said, _DEPTH)

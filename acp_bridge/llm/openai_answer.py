@@ -7,13 +7,12 @@ errors inside a 200, an end without a reason. Knows no HTTP.
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import orjson
-
 from acp_bridge.content import JsonObject, Usage
+from acp_bridge.limits import CALLS
 from acp_bridge.text import MAX_SAFE_INTEGER
 
-from .dress import is_object
-from .failures import Provider
+from .events import DONE, Nesting, json_text, objects_in
+from .failures import Provider, says_error
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
 from .opaque import Keeping, Kept, TooMuch, ids_in
 
@@ -43,7 +42,7 @@ class _Call:
     key: int | None
     id: str = ""
     name: str = ""
-    pieces: list[str] = field(default_factory=list[str])
+    nesting: Nesting = field(default_factory=Nesting)
 
 
 @dataclass(slots=True)
@@ -51,6 +50,7 @@ class OpenAIAnswer:
     """One answer under way."""
 
     provider: Provider
+    done: bool = False
     _calls: list[_Call] = field(default_factory=list[_Call])
     _said: bool = False
     _refused: bool = False
@@ -61,24 +61,23 @@ class OpenAIAnswer:
 
     def take(self, payload: bytes) -> list[Delta]:
         """Return the deltas that a payload holds. A `Failed` among them ends the answer."""
+        if payload == DONE:
+            self.done = True
+            return []
         try:
-            chunk: Any = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            return self._take_lines(payload)
-        if not isinstance(chunk, dict):
-            return []  # junk that is JSON by accident
-        try:
-            return self._chunk(cast("JsonObject", chunk))
+            return [delta for chunk in objects_in(payload) for delta in self._chunk(chunk)]
         except (AttributeError, IndexError, KeyError, TypeError):
             return [self.provider.cut("a piece of the answer has a shape that is not OpenAI's")]
         except TooMuch:
             return [self.provider.cut("the answer brought more than is kept of what its provider wants back")]
+        except ValueError as exc:
+            return [self.provider.unreadable(exc)]
 
     def end(self, junk: bytes = b"") -> Finished | Failed:
         """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
         if not self._chunks:
             return self.provider.instead_of_a_stream(junk) if junk.strip() else self.provider.empty()
-        if not self._reason:
+        if not self._reason and not self.done:
             return self.provider.cut()
         if self._reason in ("error", "insufficient_system_resource"):
             return self.provider.failed("overloaded", f"{self.provider.name} gave up on the answer: {self._reason}")
@@ -89,16 +88,12 @@ class OpenAIAnswer:
             cause = "tools" if self._calls else "end"
         return Finished(cause, self._usage, self._kept())
 
-    def _take_lines(self, payload: bytes) -> list[Delta]:
-        """Read a payload whose events were not parted by empty lines; a line that is no JSON is left out."""
-        if b"\n" not in payload:
-            return []
-        return [delta for line in payload.split(b"\n") for delta in self.take(line)]
-
     def _chunk(self, chunk: JsonObject) -> list[Delta]:
         self._chunks += 1
         if error := chunk.get("error"):
             return [self.provider.told(error)]
+        if "choices" not in chunk and says_error(chunk):
+            return [self.provider.told(chunk)]
         if usage := chunk.get("usage"):
             self._usage = _usage(usage)
         choices: Any = chunk.get("choices")
@@ -129,6 +124,10 @@ class OpenAIAnswer:
             self._said = any(isinstance(d, TextDelta) and d.text.strip() for d in deltas)
         for call in delta.get("tool_calls") or ():
             deltas += self._tool(call)
+            if len(self._calls) > CALLS:  # the border refuses them
+                break
+        if function := delta.get("function_call"):  # the name before there were several
+            deltas += self._tool({"index": 0, "function": function})
         return deltas
 
     def _keep(self, delta: JsonObject) -> None:
@@ -150,13 +149,13 @@ class OpenAIAnswer:
         function: JsonObject = piece.get("function") or {}
         name, arguments = str(function.get("name") or ""), function.get("arguments")
         if not isinstance(arguments, str):
-            arguments = orjson.dumps(arguments).decode() if arguments else ""
+            arguments = json_text(arguments) if arguments else ""
         place = self._place(piece.get("index"), str(piece.get("id") or ""), name)
         call = self._calls[place]
         self._keep_of_call(place, piece, function)
         told = name if not call.name else ""
         call.name = call.name or name
-        call.pieces.append(arguments)
+        call.nesting.feed(arguments)
         return [ToolDelta(place, told, arguments)] if told or arguments else []
 
     def _keep_of_call(self, place: int, piece: JsonObject, function: JsonObject) -> None:
@@ -193,11 +192,11 @@ def _goes_on(call: _Call, key: int | None, call_id: str, name: str) -> bool:
         return True
     if call_id and call.id:
         return call_id == call.id and (key is None or key == call.key)
-    return name == call.name and not is_object("".join(call.pieces))
+    return name == call.name and not call.nesting.closed
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else json_text(value)
 
 
 def _thoughts(delta: JsonObject) -> list[Delta]:
@@ -227,7 +226,9 @@ def _untagged(text: str) -> str:
 def _parts(content: Any) -> list[Delta]:
     """Read content in parts, as Mistral's reasoning models stream it."""
     deltas: list[Delta] = []
-    for part in cast("list[Any]", content) if isinstance(content, list) else []:
+    if not isinstance(content, list):
+        raise TypeError("content is neither text nor parts")
+    for part in cast("list[Any]", content):
         match part:
             case {"type": "text", "text": str(text)}:
                 deltas.append(TextDelta(text))

@@ -1,10 +1,12 @@
-"""The way to a provider: how its SDK's client is set up, and the payloads of a streamed answer.
+"""The way to a provider: how its SDK's client is set up, what an answer that is no 2xx brings, and the bytes of a body.
 
-Owns timeouts, proxies and redirects, and nothing that differs between providers. Both SDKs are made by one generator,
-so what is said here holds for both. Knows no message.
+Owns timeouts, proxies, redirects, compression and the bound on an error's body, and nothing that differs between
+providers. Both SDKs are made by one generator, so what is said here holds for both. Knows no message.
 """
 
-from collections.abc import AsyncGenerator
+import logging
+import zlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from ipaddress import ip_address
 from typing import Any
@@ -12,10 +14,37 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from .sse import SseDecoder
+from acp_bridge.limits import ERROR_BODY
 
-DONE = b"[DONE]"
-_DRAIN_S = 0.05
+logger = logging.getLogger(__name__)
+
+_ERROR_BODY_S = 5.0
+"""How long an error's body is read: its status has said the most."""
+_PIECE = 64 * 1024
+"""Bytes that are decompressed at a time: a kilobyte can hold a megabyte."""
+_ZIPPED = ("gzip", "x-gzip", "deflate")
+
+
+class Refused(Exception):
+    """An answer that is no 2xx, with the beginning of its body."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+class UnreadableBody(Exception):
+    """A body in an encoding that was not asked for, or whose compression is broken."""
+
+
+class Stalled(Exception):
+    """Nothing of an answer came for as long as it may stay away, whatever kept the connection alive."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"nothing for {seconds:g} s")
+        self.seconds = seconds
 
 
 def is_loopback(url: str) -> bool:
@@ -36,6 +65,8 @@ def http_options(base_url: str, timeout: Any) -> dict[str, Any]:
     the key and the conversation to an address that nobody configured.
     """
     options: dict[str, Any] = {"timeout": timeout, "trust_env": True, "follow_redirects": False}
+    options["headers"] = {"Accept-Encoding": "identity"}  # events should not wait for a compressor's block to fill
+    options["event_hooks"] = {"response": [_refuse]}
     if is_loopback(base_url):
         options["trust_env"] = False
         options["mounts"] = {f"all://{_host(base_url)}": None}  # Anthropic's client mounts proxies by itself
@@ -55,23 +86,60 @@ def _host(url: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def payloads(response: Any, decoder: SseDecoder) -> AsyncGenerator[list[bytes], None]:
-    """Read a raw answer of either SDK: yield the payloads that each piece from the network completed, without `[DONE]`.
+async def _refuse(response: Any) -> None:
+    """Raise for an answer that is no 2xx, before an SDK reads all of its body, which may never end."""
+    if 200 <= response.status_code < 300:
+        return
+    body = bytearray()
+    try:
+        with anyio.move_on_after(_ERROR_BODY_S):
+            async with aclosing(body_of(response)) as pieces:
+                async for piece in pieces:
+                    body += piece[: ERROR_BODY - len(body)]
+                    if len(body) >= ERROR_BODY:
+                        break
+    except Exception as exc:  # noqa: BLE001 - of no kind that both SDKs share; what was read is enough
+        logger.debug("the body of an answer of status %s broke off: %s", response.status_code, exc)
+    raise Refused(response.status_code, response.headers, bytes(body))
 
-    Ends at `[DONE]` or at the end of the body, whichever comes first.
+
+async def body_of(response: Any) -> AsyncGenerator[bytes, None]:
+    """Yield the body of a raw HTTP response in bounded pieces, decompressed where a server did what it was not asked.
+
+    Raises:
+        UnreadableBody: it cannot be decompressed.
     """
-    body: AsyncGenerator[bytes, None] = response.iter_bytes()
-    async with aclosing(body) as chunks:
-        async for chunk in chunks:
-            if found := decoder.feed(chunk):
-                if DONE in found:
-                    yield found[: found.index(DONE)]
-                    with anyio.move_on_after(
-                        _DRAIN_S
-                    ):  # a body read to its end leaves a connection that can be used again
-                        async for _ in chunks:
-                            pass
-                    return
-                yield found
-    if rest := [payload for payload in decoder.end() if payload != DONE]:
-        yield rest
+    unpacked = _unpacking(response.headers.get("content-encoding", ""))
+    body: AsyncGenerator[bytes, None] = response.aiter_raw()
+    async with aclosing(body) as pieces:
+        async for packed in pieces:
+            for piece in unpacked(packed):
+                yield piece
+
+
+def _unpacking(encoding: str) -> Callable[[bytes], Iterator[bytes]]:
+    names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
+    if not names:
+        return lambda packed: iter((packed,))
+    if len(names) > 1 or names[0] not in _ZIPPED:
+        raise UnreadableBody(f"it is compressed as {encoding[:40]!r}, which was not asked for")
+    return _Unzipping().feed
+
+
+class _Unzipping:
+    """Unpacks gzip and deflate a bounded piece at a time."""
+
+    def __init__(self) -> None:
+        self._zip = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either, told apart by its head
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """Yield what more bytes hold."""
+        try:
+            full = True
+            while (packed or full) and not self._zip.eof:
+                piece = self._zip.decompress(packed, _PIECE)
+                packed, full = self._zip.unconsumed_tail, len(piece) == _PIECE  # zlib may hold the rest back
+                if piece:
+                    yield piece
+        except zlib.error as exc:
+            raise UnreadableBody(f"its compression is broken: {exc}") from exc

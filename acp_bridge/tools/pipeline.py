@@ -11,7 +11,6 @@ from functools import partial
 from typing import Protocol
 
 import anyio
-import orjson
 
 from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolRequest
 from acp_bridge.effects import Cancellation
@@ -27,7 +26,7 @@ from acp_bridge.session import (
     ToolCalled,
     ToolResult,
 )
-from acp_bridge.text import Secrets, mended, mended_text
+from acp_bridge.text import Secrets, mended, mended_text, read_json
 
 from .asking import hidden_said, inquired, leading_elsewhere, readable
 from .files import Files
@@ -312,6 +311,10 @@ class _Progress:
         self._pipeline.watcher.progress(self._call_id, output)
 
 
+_DEPTH = 250
+"""Levels of arguments: as many as the log's writer takes."""
+
+
 def parsed_arguments(text: str) -> JsonObject:
     """Return a model's argument text as an object; empty text is an empty object.
 
@@ -321,8 +324,8 @@ def parsed_arguments(text: str) -> JsonObject:
     if not text.strip():
         return {}
     try:
-        parsed = orjson.loads(text)
-    except orjson.JSONDecodeError as exc:
+        parsed = mended(read_json(text), depth=_DEPTH)
+    except ValueError as exc:
         raise ToolError(f"The arguments are not valid JSON: {exc}.", code="INVALID_ARGUMENTS") from exc
     if not isinstance(parsed, dict):
         raise ToolError("The arguments must be a JSON object.", code="INVALID_ARGUMENTS")

@@ -95,7 +95,7 @@ async def test_code_points_and_lines_cut_anywhere_by_the_network_are_whole_again
 
 async def test_comments_and_junk_lines_are_left_out(speak: Dialect) -> None:
     payloads = [event(payload) for payload in (*speak.start(), *speak.text("ok"), *speak.end())]
-    noise = b": keep-alive\n\nid: 7\nretry: 10\n\ndata: not json\n\ndata: 17\n\ndata:\n\nwhat is this\n\n"
+    noise = b": keep-alive\n\nid: 7\nretry: 10\n\ndata: 17\n\ndata:\n\ndata\n\nwhat is this\n\n"
     assert said(await answered(speak, [head(), noise, noise.join(payloads)])) == "ok"
 
 

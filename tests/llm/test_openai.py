@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llm.server import STALL, event, head, serving
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink, Text, Thought, ToolRequest, Usage
-from acp_bridge.limits import EVENT, KEPT
+from acp_bridge.limits import KEPT
 from acp_bridge.llm import (
     Delta,
     Endpoint,
@@ -27,7 +27,6 @@ from acp_bridge.llm import (
 from acp_bridge.llm.failures import Provider
 from acp_bridge.llm.openai import request_body
 from acp_bridge.llm.openai_answer import OpenAIAnswer
-from acp_bridge.llm.sse import LineTooLong, SseDecoder
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest, ToolAnswer
 
 PROVIDER = Provider("server", "http://127.0.0.1:1")
@@ -251,19 +250,6 @@ def test_no_shape_of_json_raises(value: Any) -> None:
     reading.end()
 
 
-def test_a_line_beyond_all_measure_is_not_held() -> None:
-    decoder = SseDecoder()
-    block = b"x" * (EVENT // 4)
-    with pytest.raises(LineTooLong):
-        for _ in range(5):
-            decoder.feed(block)
-    assert len(decoder._line) == 0
-
-
-def test_an_event_ends_with_its_empty_line_also_after_carriage_returns() -> None:
-    assert SseDecoder().feed(b"data: 1\r\n\r\ndata:2\r\n\r\n") == [b"1", b"2"]
-
-
 async def test_a_server_that_holds_the_connection_after_its_last_word_does_not_hold_the_answer() -> None:
     chunks = [event(delta("stop", content="a")), event("[DONE]")]
     async with serving([[head(), *chunks, STALL]]) as server:
@@ -272,13 +258,6 @@ async def test_a_server_that_holds_the_connection_after_its_last_word_does_not_h
         with anyio.fail_after(2):
             assert [d async for d in model.stream(request)] == [TextDelta("a"), Finished("end")]
         await model.aclose()
-
-
-def test_data_lines_of_one_event_are_joined_and_events_without_empty_lines_parted() -> None:
-    assert SseDecoder().feed(b'data: {"a":\ndata: 1}\n\n') == [b'{"a":\n1}']
-    chunks = b"".join(b"data: " + orjson.dumps(delta(content=text)) + b"\n" for text in "ab")
-    (joined,) = SseDecoder().feed(chunks + b"\n")
-    assert OpenAIAnswer(PROVIDER).take(joined) == [TextDelta("a"), TextDelta("b")]
 
 
 # --- our messages, dressed
