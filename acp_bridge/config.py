@@ -4,7 +4,8 @@ Owns which settings there are and where each comes from; later sources win. Know
 `Options` of its section, where the defaults are written. Nothing below `__main__` reads the environment.
 
     model = "anthropic:claude-sonnet-4-5"    ACP_BRIDGE_MODEL
-    models = ["…", "…"]                      offered beside it
+    models = ["…", "…"]                      offered beside it; or, with what is not known of them:
+    [models."provider:model"]                window, images, thinking
     mode = "ask"                             ACP_BRIDGE_MODE
     log = "warning"                          ACP_BRIDGE_LOG, the level of what goes to stderr
     home = "/…"                              ACP_BRIDGE_HOME, everything the program writes
@@ -46,6 +47,7 @@ _SECRET_CHARS = 8
 
 _LEVELS = ("debug", "info", "warning", "error")
 _MODES = ("ask", "edit", "plan", "full")
+_THINKING = ("off", "low", "medium", "high")
 
 KEYS: Final[Mapping[str, type[Any]]] = {
     "model": str,
@@ -70,6 +72,12 @@ KEYS: Final[Mapping[str, type[Any]]] = {
 _PLUGINS: Final = "plugins."
 """How the tables of third parties' parts begin; what stands in one is for its part to judge."""
 
+MODEL_KEYS: Final[Mapping[str, type[Any]]] = {"window": int, "images": bool, "thinking": str}
+"""What can be said of a model: tokens that fit, whether it takes images, how hard it thinks unless a session says."""
+
+_MODELS: Final = "models."
+"""How the tables of models begin; each offers its model, unless `models` names those that are offered."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -77,6 +85,7 @@ class Config:
 
     Attributes:
         home: the folder for everything the program writes; empty for the platform's own.
+        model_settings: what is said of single models, by route.
         plugins: what the parts of a package are made with, by the package's name.
         environ: the environment as it was at start; keys and what commands may see are taken from it.
         source: the file that was read, if one was.
@@ -91,6 +100,7 @@ class Config:
     tools: tuple[str, ...] = ()
     observers: tuple[str, ...] = ()
     agent: Section = field(default_factory=dict[str, Any])
+    model_settings: Mapping[str, Section] = field(default_factory=dict[str, Section])
     checkpoint: Section = field(default_factory=dict[str, Any])
     commands: Section = field(default_factory=dict[str, Any])
     plugins: Mapping[str, Section] = field(default_factory=dict[str, Section])
@@ -183,9 +193,7 @@ def _parsed(name: str, text: str, kind: type) -> Any:
 
 
 def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
-    if name in known:
-        return
-    if known is KEYS and name.startswith(_PLUGINS):
+    if name in known or (known is KEYS and name.startswith((_MODELS, _PLUGINS))):
         return
     import difflib
 
@@ -196,8 +204,12 @@ def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
 def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str) -> Config:
     top: dict[str, Any] = {}
     sections: dict[str, dict[str, Any]] = {"agent": {}, "checkpoint": {}, "commands": {}, "plugins": {}}
+    told: dict[str, Section] = {}
     for key, value in settings.items():
         _require_known(key, "on the command line", KEYS)
+        if key.startswith(_MODELS):
+            told[key.removeprefix(_MODELS)] = _model(key.removeprefix(_MODELS), value)
+            continue
         if key.startswith(_PLUGINS):
             sections["plugins"][key.removeprefix(_PLUGINS)] = _table(key, value)
             continue
@@ -210,7 +222,9 @@ def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str)
     for key, allowed in (("mode", _MODES), ("log", _LEVELS)):
         if key in top and top[key] not in allowed:
             raise ConfigError(f"{key} must be one of {', '.join(allowed)}, not {top[key]!r}")
+    top.setdefault("models", tuple(told))
     frozen: dict[str, Any] = {name: MappingProxyType(values) for name, values in sections.items()}
+    frozen["model_settings"] = MappingProxyType(told)
     return Config(**top, **frozen, environ=MappingProxyType(dict(environ)), source=source)
 
 
@@ -220,8 +234,21 @@ def _table(key: str, value: Any) -> Section:
     return MappingProxyType(dict(value))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _checked(key: str, value: Any) -> Any:
-    kind: type[Any] = KEYS[key]
+def _model(route: str, value: Any) -> Section:
+    where = f'[models."{route}"]'
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table of {', '.join(MODEL_KEYS)}, not {value!r}")
+    found: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
+    for key in found:
+        _require_known(key, f"in {where}", MODEL_KEYS)
+    checked = {key: _checked(key, said, MODEL_KEYS) for key, said in found.items()}
+    if checked.get("thinking", "off") not in _THINKING:
+        raise ConfigError(f"thinking in {where} must be one of {', '.join(_THINKING)}, not {checked['thinking']!r}")
+    return MappingProxyType(checked)
+
+
+def _checked(key: str, value: Any, keys: Mapping[str, type[Any]] = KEYS) -> Any:
+    kind: type[Any] = keys[key]
     if kind is list:
         if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
             raise ConfigError(f"{key} must be {_words(kind)}, not {value!r}")
@@ -236,4 +263,5 @@ def _checked(key: str, value: Any) -> Any:
 
 
 def _words(kind: type) -> str:
-    return {str: "a text", int: "a whole number", float: "a number", list: "a list of texts"}[kind]
+    words = {str: "a text", int: "a whole number", float: "a number", list: "a list of texts", bool: "true or false"}
+    return words[kind]

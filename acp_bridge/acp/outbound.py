@@ -144,7 +144,7 @@ def session_info(*, title: str | None = None, updated_at: str | None = None) -> 
 
 
 def usage(used: int, size: int) -> Json:
-    """Return tokens in the window now, and its size."""
+    """Return tokens in the window now, and its size, 0 if that is not known."""
     return {"sessionUpdate": "usage_update", "used": used, "size": size}
 
 

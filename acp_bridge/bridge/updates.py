@@ -210,7 +210,8 @@ def _state(event: SessionTitled | PlanUpdated | UsageReported) -> tuple[Json, ..
         case PlanUpdated():
             return (outbound.plan(event.entries),)
         case UsageReported():
-            return (outbound.usage(event.used, event.size),) if event.size is not None else ()
+            size = event.size or 0  # one must be told; 0 is what clients read as unknown
+            return (outbound.usage(event.used, size),)
         case _:
             assert_never(event)
 

@@ -14,6 +14,7 @@ from .replay import Recorder
 from .routes import (
     PRESETS,
     AuthRequired,
+    ModelSettings,
     Options,
     Preset,
     Route,
@@ -40,6 +41,7 @@ __all__ = [
     "Kept",
     "LocalServer",
     "Model",
+    "ModelSettings",
     "Options",
     "Preset",
     "Recorder",

@@ -16,6 +16,7 @@ from acp_bridge.errors import ConfigError
 
 from .demo import DemoModel
 from .endpoint import Endpoint
+from .facts import Facts, facts_of
 from .model import Model
 from .replay import Recorder, replayed
 from .scripted import ScriptedModel
@@ -96,6 +97,21 @@ _LOCAL_IDLE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What the user says of a model; None where nothing is said.
+
+    Attributes:
+        window: tokens that fit.
+        images: whether it takes them.
+        thinking: how hard it thinks, unless a session says otherwise.
+    """
+
+    window: int | None = None
+    images: bool | None = None
+    thinking: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What models are opened with.
 
@@ -104,6 +120,7 @@ class Options:
         base_urls: by provider, where they differ from the preset's.
         idle_s: how long a provider may be silent; None for 120, or 600 for a local one.
         context_window, takes_images: override what is known of the model.
+        models: what is said of single ones, by route; it overrides those two.
         max_output_tokens: for providers that insist on a limit; None for what the model allows.
         local_environ: the environment of the process behind a `local:` route.
     """
@@ -114,18 +131,25 @@ class Options:
     idle_s: float | None = None
     context_window: int | None = None
     takes_images: bool | None = None
+    models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
     max_output_tokens: int | None = None
     local_environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-def options_from(environ: Mapping[str, str]) -> Options:
-    """Return the keys and addresses that environment variables give: `X_API_KEY`, `X_BASE_URL`, `OLLAMA_HOST`."""
+def options_from(environ: Mapping[str, str], said: Mapping[str, Mapping[str, Any]] | None = None) -> Options:
+    """Return what models are opened with.
+
+    Args:
+        environ: gives keys and addresses: `X_API_KEY`, `X_BASE_URL`, `OLLAMA_HOST`.
+        said: of single models, by route, as `ModelSettings` takes it.
+    """
+    models = {route: ModelSettings(**settings) for route, settings in (said or {}).items()}
     keys = {name: key for name, preset in PRESETS.items() if (key := environ.get(preset.key_variable, "").strip())}
     urls = {name: url for name in PRESETS if (url := environ.get(f"{name.upper()}_BASE_URL", "").strip())}
     if "ollama" not in urls and (host := environ.get("OLLAMA_HOST", "").strip()):
         urls["ollama"] = _ollama_url(host)
     local = {name: value for name, value in environ.items() if _LOCAL_NAMES.fullmatch(name)}
-    return Options(keys=keys, base_urls=urls, local_environ=local)
+    return Options(keys=keys, base_urls=urls, models=models, local_environ=local)
 
 
 def is_provider(name: str) -> bool:
@@ -174,16 +198,27 @@ def endpoint_of(route: Route, options: Options) -> Endpoint:
             variables=(preset.key_variable,),
         )
     local = not preset.needs_key or own_url is not None
-    facts = facts_of(route.model)
+    facts = _known_of(route, options)
     return Endpoint(
         provider=route.provider,
         model=route.model,
         base_url=base_url,
         key=key,
-        context_window=options.context_window or facts.context_window,
-        takes_images=facts.takes_images if options.takes_images is None else options.takes_images,
+        context_window=facts.context_window,
+        takes_images=facts.takes_images,
         connect_s=options.connect_s,
         idle_s=options.idle_s or (_LOCAL_IDLE_S if local else 120),
+        max_output_tokens=facts.max_output_tokens,
+    )
+
+
+def _known_of(route: Route, options: Options) -> Facts:
+    """Return what is known of a route's model: by its name, and before that by what the user says."""
+    said, facts = options.models.get(str(route), ModelSettings()), facts_of(route.model)
+    images = options.takes_images if said.images is None else said.images
+    return Facts(
+        context_window=said.window or options.context_window or facts.context_window,
+        takes_images=facts.takes_images if images is None else images,
         max_output_tokens=options.max_output_tokens or facts.max_output_tokens,
     )
 
@@ -252,7 +287,7 @@ def _file_of(route: Route, options: Options) -> Endpoint:
         provider=route.provider,
         model=route.model,
         base_url="",
-        context_window=options.context_window,
+        context_window=options.models.get(str(route), ModelSettings()).window or options.context_window,
         takes_images=False,
         connect_s=options.connect_s,
         idle_s=options.idle_s or _LOCAL_IDLE_S,
@@ -273,34 +308,3 @@ def _ollama_url(host: str) -> str:
     if name in ("", "0.0.0.0", "[::]"):  # noqa: S104 - compared, not bound
         name = "127.0.0.1"
     return f"{scheme or 'http'}://{name}:{port}/v1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What is known of a model by its name."""
-
-    context_window: int | None = None
-    takes_images: bool = False
-    max_output_tokens: int = 8_192
-
-
-_FACTS: tuple[tuple[str, Facts], ...] = (
-    (r"claude-3-(?:opus|haiku|sonnet)", Facts(context_window=200_000, takes_images=True, max_output_tokens=4_096)),
-    (r"claude-3-5", Facts(context_window=200_000, takes_images=True, max_output_tokens=8_192)),
-    (r"claude", Facts(context_window=200_000, takes_images=True, max_output_tokens=32_000)),
-    (r"gpt-4\.1", Facts(context_window=1_047_576, takes_images=True)),
-    (r"gpt-4o|gpt-4-turbo", Facts(context_window=128_000, takes_images=True)),
-    (r"gpt-5", Facts(context_window=400_000, takes_images=True)),
-    (r"o[134](?:-|$)", Facts(context_window=200_000, takes_images=True)),
-    (r"deepseek", Facts(context_window=128_000)),
-    (r"gemini", Facts(context_window=1_048_576, takes_images=True)),
-    (r"mistral-(?:large|medium|small)", Facts(context_window=128_000, takes_images=True)),
-    (r"codestral|devstral", Facts(context_window=128_000)),
-    (r".*(?:vision|llava|pixtral|moondream|[-_]vl|vl[-:]|gemma-?3)", Facts(takes_images=True)),
-)
-
-
-def facts_of(model: str) -> Facts:
-    """Return what is known of a model; a vendor's prefix (`openai/gpt-4o`) is left out of account."""
-    name = model.rpartition("/")[2].lower()
-    return next((facts for pattern, facts in _FACTS if re.match(pattern, name)), Facts())

@@ -379,6 +379,15 @@ def test_usage_is_the_context_now_and_the_window(start: Start, tmp_path: Path) -
     assert shown == [(110, 8192), (210, 8192), (310, 8192)]
 
 
+def test_usage_is_told_with_a_size_of_zero_where_the_window_is_not_known(start: Start, tmp_path: Path) -> None:
+    """The protocol asks for a size; 0 is what clients read as unknown."""
+    agent = start(script=written(tmp_path / "s.json", say("x", usage={"input_tokens": 100, "output_tokens": 10})))
+    agent.initialize()
+    session = agent.new_session(tmp_path)
+    turn(agent, session, "x")
+    assert [(u["used"], u["size"]) for u in agent.updates(session, kind="usage_update")] == [(110, 0)]
+
+
 def test_a_turn_that_failed_is_there_whole_after_a_load_and_is_not_taken_up_again(start: Start, tmp_path: Path) -> None:
     """Cases 16 and 17: two tools, then the provider fails; loaded elsewhere: text, tools and error; then "hello"."""
     (tmp_path / "kept.txt").write_text("old\n")

@@ -21,6 +21,7 @@ from acp_bridge.llm import (
     Kept,
     LocalServer,
     Model,
+    ModelSettings,
     Options,
     Recorder,
     Route,
@@ -35,7 +36,8 @@ from acp_bridge.llm import (
     parse_route,
     script_from,
 )
-from acp_bridge.llm.routes import endpoint_of, facts_of
+from acp_bridge.llm.facts import facts_of
+from acp_bridge.llm.routes import endpoint_of
 from acp_bridge.session import FromAssistant, FromUser, ModelRequest
 
 
@@ -127,9 +129,37 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
 def test_windows_and_pictures_are_known_of_common_models() -> None:
     assert facts_of("claude-sonnet-4-5").context_window == 200_000
     assert facts_of("openai/gpt-4o").takes_images
-    assert facts_of("llama3.2-vision:11b").takes_images
     assert facts_of("qwen3:8b").context_window is None
-    assert not facts_of("qwen3:8b").takes_images
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["kimi-k2.5", "zai/glm-4.5v", "glm-4.6v", "grok-4", "my-own-model", "llama3.2-vision:11b", "qwen3-vl:8b", "gemma3"],
+)
+def test_images_are_sent_to_models_that_nothing_is_known_of(model: str) -> None:
+    assert facts_of(model).takes_images
+    assert takes(f"openai:{model}")
+
+
+@pytest.mark.parametrize(
+    "model", ["qwen3:8b", "llama3.1", "deepseek-chat", "gpt-3.5-turbo", "gpt-oss-120b", "glm-4.6", "kimi-k2-0905"]
+)
+def test_images_are_not_sent_to_models_that_are_known_to_see_nothing_unless_the_user_says_so(model: str) -> None:
+    assert not takes(f"openai:{model}")
+    assert takes(f"openai:{model}", images=True)
+
+
+def takes(route: str, images: bool | None = None) -> bool:
+    options = Options(keys={"openai": "k"}, models={route: ModelSettings(images=images)})
+    return endpoint_of(parse_route(route), options).takes_images
+
+
+def test_what_the_user_says_of_a_model_holds_for_that_one_alone() -> None:
+    said = {"openai:mine": ModelSettings(window=5_000, images=False)}
+    options = Options(keys={"openai": "k"}, models=said, context_window=7_000)
+    mine, other = (endpoint_of(Route("openai", model), options) for model in ("mine", "other"))
+    assert (mine.context_window, mine.takes_images) == (5_000, False)
+    assert (other.context_window, other.takes_images) == (7_000, True)
 
 
 @pytest.mark.parametrize(
