@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 import anyio
 
-from acp_bridge.content import Failure, PromptBlock, Text
+from acp_bridge.content import Failure, PromptBlock
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, StoreError
 from acp_bridge.session import (
@@ -26,7 +26,7 @@ from acp_bridge.session import (
     closers,
     continuable,
 )
-from acp_bridge.text import Secrets, escaped
+from acp_bridge.text import Secrets
 from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Workspace
 
 from .frontend import Frontend
@@ -36,6 +36,7 @@ from .offer import Offer
 from .options import Options
 from .prompt import system_prompt
 from .runtime import Models
+from .titles import title_of
 from .turn import Phase
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,6 @@ CancelCause: TypeAlias = str
 """`client` (the user's editor asked), `shutdown`, or `storage` (a write failed)."""
 
 _BREADTH: Mapping[str, int] = {"plan": 0, "ask": 1, "edit": 2, "full": 3}
-_TITLE_CHARS = 60
 HEAL_S = 30.0
 """How long a prompt, or a change, waits for a log to be healed; on a dead disk that never ends."""
 _STILL_RUNNING = (
@@ -363,11 +363,8 @@ class Agent:
     def _entitle(self, job: Job) -> None:
         if self.journal.log.state.title:
             return
-        words = " ".join(block.text for block in job.content if isinstance(block, Text)).split()
-        title = escaped(" ".join(words))
-        if title:
-            cut = title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1].rstrip() + "…"
-            self.journal.append(SessionTitled(title=cut))
+        if title := title_of(job.content):
+            self.journal.append(SessionTitled(title=title))
 
     async def _close_by_force(self, job: Job, outcome: Outcome) -> None:
         """Close what a defect left open, so that the session goes on."""

@@ -216,6 +216,7 @@ class Bridge:
                     updated_at=_rfc3339(summary.updated),
                 )
                 for summary in page.sessions
+                if summary.turns  # an empty one that is open here can be loaded, but there is nothing to come back to
             ]
         }
         return result if page.cursor is None else {**result, "nextCursor": page.cursor}

@@ -22,8 +22,20 @@ _SIGN_IN = "authentication required"
 
 
 def session_not_found(session_id: str) -> RpcError:
-    """Return the error for an unknown, closed or malformed session id."""
-    return RpcError(RESOURCE_NOT_FOUND, "no such session", {"sessionId": session_id[:64]})
+    """Return the error for an id that no stored session has, or that none can have."""
+    return _no_session(session_id, "no session is stored under this id; session/list names those there are")
+
+
+def session_not_open(session_id: str) -> RpcError:
+    """Return the error for a session that is not open in this process: unknown, closed, or an earlier process's."""
+    remedy = (
+        "the client must send session/load or session/resume with its id first, also after it started the agent anew"
+    )
+    return _no_session(session_id, f"no such session is open in this process: {remedy}")
+
+
+def _no_session(session_id: str, details: str) -> RpcError:
+    return RpcError(RESOURCE_NOT_FOUND, "no such session", {"sessionId": session_id[:64], "details": details})
 
 
 def folders_in_use(session_id: str) -> RpcError:

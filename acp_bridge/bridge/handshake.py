@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import anyio
 
 from acp_bridge.acp import (
+    CONTINUE,
     AuthMethod,
     ClientCapabilities,
     Method,
@@ -26,6 +27,15 @@ from acp_bridge.rpc import (
     Request,
     RpcError,
 )
+
+_OF_A_SESSION = {
+    Method.SESSION_PROMPT,
+    Method.SESSION_SET_MODE,
+    Method.SESSION_SET_CONFIG_OPTION,
+    Method.SESSION_CLOSE,
+    CONTINUE,
+}
+"""What needs a session that is open in this process."""
 
 
 class Taker(Protocol):
@@ -79,7 +89,7 @@ class Handshake:
         if not self._begun:
             if isinstance(message, Notification):
                 return
-            raise RpcError(INVALID_REQUEST, f"{message.method} came before initialize")
+            raise _too_early(message.method)
         await self._opened.wait()
 
     def admit(self, request: Request) -> Handler | Admitted:
@@ -114,3 +124,14 @@ class Handshake:
         self._begun = True
         self.client = parse_client(params.get("clientCapabilities"))
         return initialize_result(version, program_version=self._program_version, auth_methods=self._auth_methods())
+
+
+def _too_early(method: str) -> RpcError:
+    """Return the error for what came before `initialize`: it tells the client's author what has to be sent first."""
+    said = f"{method} came before initialize"
+    first = "" if method not in _OF_A_SESSION else "session/load or session/resume with the session's id, then "
+    details = (
+        f"{said}: the client must send initialize first to each process that it starts, also to one that takes the "
+        f"place of an earlier one; then {first}{method}"
+    )
+    return RpcError(INVALID_REQUEST, said, {"details": details})

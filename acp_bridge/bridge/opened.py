@@ -38,7 +38,7 @@ from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
 from .conversation import Conversation
-from .failures import ending, folders_in_use, session_not_found
+from .failures import ending, folders_in_use, session_not_open
 from .slash import COMMANDS
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class OpenSessions:
         """
         entry = self.find(session_id)
         if entry is None:
-            raise session_not_found(session_id)
+            raise session_not_open(session_id)
         return entry
 
     # --- in ---

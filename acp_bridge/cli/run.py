@@ -8,16 +8,18 @@ With `--json`, each line is one object, told apart by `type`:
     chunk     kind (text or thought), messageId, text
     record    record: an event as it stands in the log (type, seq, time, data)
     denied    callId, title, hint
-    end       reason, failure: {kind, message} or null, exitCode
+    end       reason, failure: {kind, message} or null, exitCode; kind is a turn's, or, where no turn came about,
+              configuration, storage or system
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import orjson
@@ -29,7 +31,7 @@ from acp_bridge.app import Ending, watch_signals
 from acp_bridge.config import Config, load
 from acp_bridge.content import Failure, ToolRequest
 from acp_bridge.effects import leaves
-from acp_bridge.errors import BridgeError, ConfigError
+from acp_bridge.errors import BridgeError, ConfigError, SessionNotFound
 from acp_bridge.headless import Happened, Runtime, Session, Streamed, open_runtime
 from acp_bridge.session import AssistantMessage, Record, ToolResult, encode_record
 from acp_bridge.tools import Choice, Question
@@ -93,6 +95,7 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
     runtimes: list[Runtime] = []
     ending = Ending(busy=lambda: any(runtime.busy for runtime in runtimes))
     outcome: Outcome | None = None
+    trouble: _Trouble | None = None
     code = 0
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
@@ -104,19 +107,37 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
                 if ending.code is None:
                     ending.begin(0, "the turn has ended")
         except* (BridgeError, TimeoutError, OSError) as group:
-            said = "; ".join(str(exc) for exc in leaves(group))
-            outcome = Outcome(reason="error", failure=Failure(kind="internal", message=said))
-            code = EXIT_USAGE if any(isinstance(exc, ConfigError) for exc in leaves(group)) else 1
+            trouble = _trouble(leaves(group))
+            code = EXIT_USAGE if trouble.kind == "configuration" else 1
         tasks.cancel_scope.cancel()
     ending.reached()
     code = ending.code or code or (EXIT_CODES[outcome.reason] if outcome is not None else 1)
     try:
-        printer.end(outcome or Outcome(reason="cancelled"), code)
+        printer.end(outcome or Outcome(reason="error" if trouble else "cancelled"), trouble, code)
     except BrokenPipeError:
         code = EXIT_BROKEN_PIPE
     if code == EXIT_BROKEN_PIPE:
         sys.stderr.write("acp-bridge run: nobody reads the output any more, so the turn was ended\n")
     return code
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why there was no turn: what is wrong with the settings, the stored session or the system."""
+
+    kind: Literal["configuration", "storage", "system"]
+    message: str
+
+
+def _trouble(causes: Sequence[BaseException]) -> _Trouble:
+    """Return what a person is told of what was raised; the user's mistake comes first, and none is called internal."""
+    said = "; ".join(str(exc) or type(exc).__name__ for exc in causes)
+    if any(isinstance(exc, ConfigError) for exc in causes):
+        return _Trouble("configuration", said)
+    if any(isinstance(exc, SessionNotFound) for exc in causes):
+        return _Trouble("storage", f"{said}; `acp-bridge sessions list` shows those there are")
+    stored = any(isinstance(exc, BridgeError) for exc in causes)
+    return _Trouble("storage" if stored else "system", said)
 
 
 async def _unless_ended(ending: Ending, work: Callable[[], Any], stop: Callable[[], None]) -> Outcome | None:
@@ -163,6 +184,12 @@ async def _turn(
     return turn.outcome
 
 
+def _failed(failure: Failure) -> str:
+    """Return in words how a turn failed, for a console; the kind's own word stays what scripts look for."""
+    kind = "the turn failed" if failure.kind == "internal" else failure.kind.replace("_", " ")
+    return f"{kind}: {escape(failure.message)}"
+
+
 def _hint(question: Question) -> str:
     mode = "edit" if question.drawing.kind == "edit" else "full"
     return f"nobody can be asked here, so it was denied; --mode {mode} allows it"
@@ -193,8 +220,8 @@ class _JsonPrinter:
         title = question.drawing.title
         self._line({"type": "denied", "callId": question.call_id, "title": title, "hint": _hint(question)})
 
-    def end(self, outcome: Outcome, code: int) -> None:
-        failure = outcome.failure
+    def end(self, outcome: Outcome, trouble: _Trouble | None, code: int) -> None:
+        failure = trouble or outcome.failure
         said = None if failure is None else {"kind": failure.kind, "message": failure.message}
         self._line({"type": "end", "reason": outcome.reason, "failure": said, "exitCode": code})
 
@@ -235,9 +262,11 @@ class _TextPrinter:
     def denied(self, question: Question) -> None:
         self._note(f"[yellow]{escape(question.drawing.title)}: {_hint(question)}[/yellow]")
 
-    def end(self, outcome: Outcome, code: int) -> None:
-        if outcome.failure is not None:
-            self._note(f"[red]{outcome.failure.kind}: {escape(outcome.failure.message)}[/red]")
+    def end(self, outcome: Outcome, trouble: _Trouble | None, code: int) -> None:
+        if trouble is not None:
+            self._note(f"[red]acp-bridge: {escape(trouble.message)}[/red]")
+        elif outcome.failure is not None:
+            self._note(f"[red]{_failed(outcome.failure)}[/red]")
         elif code:
             self._note(f"[yellow]ended: {outcome.reason}[/yellow]")
         elif self._open_line:
@@ -249,7 +278,7 @@ class _TextPrinter:
             sys.stdout.write("\n")
             sys.stdout.flush()
             self._open_line = False
-        self._console.print(markup)
+        self._console.print(markup, soft_wrap=True)  # a name or path that is broken over two lines cannot be copied
 
 
 _Printer = _JsonPrinter | _TextPrinter

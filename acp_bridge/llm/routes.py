@@ -86,11 +86,29 @@ _LOCAL_NAMES = re.compile(
 """Variables that matter to a model's own process. No key is among them."""
 
 _EXAMPLES = {
+    "demo": "demo",
     "local": "local:model.gguf",
     "scripted": "scripted:answers.json",
     "replay": "replay:FOLDER",
     "record": "record:FOLDER=openai:gpt-5",
 }
+
+_MAKERS = (
+    ("anthropic", r"claude"),
+    ("openai", r"gpt|o\d|codex"),
+    ("deepseek", r"deepseek"),
+    ("mistral", r"mistral|codestral|devstral|magistral"),
+    ("openrouter", r"[\w.-]+/"),
+)
+"""Whose model a bare name is likely to be; any other is taken for one that a server on this machine has."""
+
+_MAX_ECHO = 80
+
+KEYLESS = (
+    "Without a key: the model 'demo' (ACP_BRIDGE_MODEL=demo; in a shell also `-m demo`), "
+    "or a server on this machine, Ollama, LM Studio or llama.cpp"
+)
+"""What whoever has no usable route is told besides, wherever it is said."""
 
 _LOCAL_IDLE_S = 600.0
 """A local model may read a long prompt for minutes before its first word, and says nothing meanwhile."""
@@ -163,18 +181,28 @@ def parse_route(text: str) -> Route:
     Raises:
         ConfigError: there is no such provider, or no model; the message names the nearest and an example.
     """
-    provider, _, model = text.strip().partition(":")
-    known = (*PRESETS, *_BUILT_IN)
-    if provider not in known:
-        near = difflib.get_close_matches(provider, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        raise ConfigError(f"no model provider {provider!r} in {text!r}; {hint}. A route reads 'provider:model'")
+    provider, colon, model = text.strip().partition(":")
+    if provider not in (*PRESETS, *_BUILT_IN):
+        raise ConfigError(f"{_unknown(text.strip()[:_MAX_ECHO], provider[:_MAX_ECHO], bare=not colon)}. {KEYLESS}")
     if provider == "demo":
         return Route(provider)
     if not model:
         example = _EXAMPLES.get(provider, f"{provider}:MODEL")
-        raise ConfigError(f"the route {text!r} names no model; write e.g. {example!r}")
+        raise ConfigError(f"the route {text!r} names no model; write e.g. {example!r}. {KEYLESS}")
     return Route(provider, model)
+
+
+def _unknown(text: str, provider: str, *, bare: bool) -> str:
+    """Return what is wrong with a route whose provider is none, and what was likely meant."""
+    known = (*PRESETS, *_BUILT_IN)
+    near = difflib.get_close_matches(provider.lower(), known, 1)
+    if near:
+        return f"there is no model provider {provider!r} (did you mean {_EXAMPLES.get(near[0], f'{near[0]}:MODEL')!r}?)"
+    if bare:
+        maker = next((name for name, models in _MAKERS if re.match(models, text.lower())), "ollama")
+        example = f"{maker}:{text or 'MODEL'}"
+        return f"the model {text!r} has no provider; write it as 'provider:model', e.g. {example!r}"
+    return f"there is no model provider {provider!r} (in {text!r}); known are {', '.join(known)}"
 
 
 def endpoint_of(route: Route, options: Options) -> Endpoint:
@@ -193,7 +221,7 @@ def endpoint_of(route: Route, options: Options) -> Endpoint:
     if not key and preset.needs_key and own_url is None:  # who gives an address may have a server that wants no key
         raise AuthRequired(
             f"{route.provider} needs a key: set {preset.key_variable} in the environment of the agent "
-            f"(in the editor's settings: its `env`), or choose another model with ACP_BRIDGE_MODEL",
+            f"(in the editor's settings: its `env`), or choose another model with ACP_BRIDGE_MODEL. {KEYLESS}",
             provider=route.provider,
             variables=(preset.key_variable,),
         )
@@ -228,8 +256,7 @@ def no_model_configured() -> AuthRequired:
     variables = tuple(preset.key_variable for preset in PRESETS.values() if preset.needs_key)
     return AuthRequired(
         "no model is configured: set ACP_BRIDGE_MODEL to a route such as 'anthropic:claude-sonnet-4-5' and the key it "
-        f"needs (one of {', '.join(variables)}), or start Ollama, LM Studio or llama.cpp; "
-        "ACP_BRIDGE_MODEL=demo needs neither",
+        f"needs (one of {', '.join(variables)}). {KEYLESS}",
         variables=("ACP_BRIDGE_MODEL", *variables),
     )
 

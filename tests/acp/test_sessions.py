@@ -229,7 +229,9 @@ def test_a_list_goes_from_page_to_page_and_shows_each_session_once(start: Start,
     """§9.49 C: pagination visits each once; the agent bounds the page."""
     agent = start()
     agent.initialize()
-    made = {agent.new_session(tmp_path) for _ in range(60)}
+    made = {agent.new_session(tmp_path) for _ in range(52)}
+    for session in made:
+        agent.prompted(session, "say hello")
     listed: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -240,6 +242,16 @@ def test_a_list_goes_from_page_to_page_and_shows_each_session_once(start: Start,
         assert page["sessions"]
         cursor = {"cursor": page["nextCursor"]}
     assert sorted(listed) == sorted(made)
+
+
+def test_a_session_that_nothing_was_asked_in_is_not_listed_and_can_be_loaded(
+    agent: Client, session: str, tmp_path: Path
+) -> None:
+    """Not even by the process that it is open in: there is nothing to come back to, and no title to know it by."""
+    assert agent.call("session/list", {"cwd": str(tmp_path)}) == {"sessions": []}
+    assert reopen(agent, "session/load", session, tmp_path)[1]["modes"]["currentModeId"] == "ask"
+    agent.prompted(session, "say hello")
+    assert [entry["sessionId"] for entry in agent.call("session/list", {"cwd": str(tmp_path)})["sessions"]] == [session]
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "é", "AAAA", "1" * 5000])
@@ -335,6 +347,7 @@ def test_a_session_is_found_by_another_spelling_of_its_folder(agent: Client, tmp
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     session = agent.new_session(tmp_path / "link")
+    agent.prompted(session, "say hello")
     for spelling in ("real", "link", "./real/../link"):
         listed = agent.call("session/list", {"cwd": f"{tmp_path}/{spelling}"})["sessions"]
         assert [entry["sessionId"] for entry in listed] == [session], spelling
@@ -343,6 +356,7 @@ def test_a_session_is_found_by_another_spelling_of_its_folder(agent: Client, tmp
 def test_a_verbatim_prefix_is_taken_from_a_folder_once(agent: Client, tmp_path: Path) -> None:
     """Case 62: a cwd with Windows' verbatim prefix is normalised at entry; a resume by another spelling works."""
     session = agent.new_session(f"\\\\?\\{tmp_path}")
+    agent.prompted(session, "say hello")
     [entry] = agent.call("session/list", {"cwd": str(tmp_path)})["sessions"]
     assert (entry["sessionId"], entry["cwd"]) == (session, str(tmp_path))
 

@@ -51,11 +51,11 @@ def test_a_route_is_split_at_its_first_colon() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("opnai:gpt-4o", "did you mean 'openai'?"),
+        ("opnai:gpt-4o", "did you mean 'openai:MODEL'?"),
         ("gpt-4o", "'provider:model'"),
         ("openai", "names no model; write e.g. 'openai:MODEL'"),
         ("scripted:", "scripted:answers.json"),
-        ("", "known are openai"),
+        ("", "has no provider"),
     ],
 )
 def test_a_malformed_route_is_refused_with_a_remedy(text: str, words: str) -> None:

@@ -20,7 +20,7 @@ from acp_bridge.runtime import home_of
 
 from .check import Check, Level
 from .editors import editors
-from .program import configuration, guard, model, program, python, search
+from .program import configuration, guard, model, offered, program, python, search
 from .storage import storage
 
 _MARKS: Final[dict[Level, tuple[str, str]]] = {
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
 
 async def _checks() -> list[Check]:
     checked, config = configuration(os.environ)
-    checks = [python(), program(), checked, await model(config)]
+    checks = [python(), program(), checked, await model(config), *offered(config)]
     if config.storage == "jsonl":
         checks += await storage(home_of(config))
     else:

@@ -103,6 +103,17 @@ async def model(config: Config) -> Check:
     )
 
 
+def offered(config: Config) -> list[Check]:
+    """Look at the models that are offered beside that one; a line for each that is written wrongly."""
+    found: list[Check] = []
+    for name in config.models:
+        try:
+            parse_route(name)
+        except ConfigError as exc:
+            found.append(Check(name="Models", level="problem", detail=str(exc), remedy="correct it in `models`"))
+    return found
+
+
 def _how(route: Route) -> str:
     preset = PRESETS.get(route.provider)
     return f"{route}, key in {preset.key_variable}" if preset and preset.needs_key else str(route)
