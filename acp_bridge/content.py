@@ -3,8 +3,10 @@
 Owns the frozen values and their JSON form. Knows neither a provider's nor the protocol's shapes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeAlias
+
+from acp_bridge.text import mended_text
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -120,6 +122,12 @@ PromptBlock: TypeAlias = Text | Image | ResourceLink | Resource
 AnswerBlock: TypeAlias = Text | Thought | ToolRequest
 ResultBlock: TypeAlias = Text | Image
 ShownBlock: TypeAlias = Text | Diff
+
+
+def mended_block(block: PromptBlock) -> PromptBlock:
+    """Return a prompt's block as the log can carry it: half a character in any of its texts is U+FFFD."""
+    texts = {member.name: getattr(block, member.name) for member in fields(block)}
+    return replace(block, **{name: mended_text(text) for name, text in texts.items() if isinstance(text, str)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

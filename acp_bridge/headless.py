@@ -23,9 +23,9 @@ from typing import Self, TypeAlias
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
+from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome, place_of
 from acp_bridge.config import Config
-from acp_bridge.content import Failure, PromptBlock, Text
+from acp_bridge.content import Failure, PromptBlock, Text, mended_block
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves
 from acp_bridge.errors import BarrierFailed, ConfigError
 from acp_bridge.llm import Model
@@ -44,7 +44,6 @@ from acp_bridge.session import (
     Sessions,
     Store,
 )
-from acp_bridge.text import mended_text
 from acp_bridge.tools import Choice, Question, Tool, UserAnswer
 
 CLOSE_S = 5.0
@@ -241,8 +240,8 @@ class Session:
         return tuple(self._agent.journal.log.records)
 
     def prompt(self, content: str | tuple[PromptBlock, ...]) -> Turn:
-        """Return a turn of this prompt; entering it sends it."""
-        blocks = (Text(text=mended_text(content)),) if isinstance(content, str) else content
+        """Return a turn of this prompt; entering it sends it. What no JSON can carry in it is mended."""
+        blocks = tuple(map(mended_block, (Text(text=content),) if isinstance(content, str) else content))
         return Turn(self._agent, self._front, lambda: self._agent.submit(blocks))
 
     def proceed(self) -> Turn:
@@ -264,6 +263,7 @@ class Session:
         """Set an option, `mode` or `model`, durably.
 
         Raises:
+            ConfigError: there is no such option, it does not take this value, or the model cannot be used.
             BarrierFailed: it is not confirmed on disk.
         """
         await self._agent.configure(key, value)
@@ -297,11 +297,11 @@ class Runtime:
         """Make a session that is on disk.
 
         Raises:
-            ConfigError: no model can be used; the message says what to set.
+            ConfigError: no model can be used, or a folder is not there; the message says what to do.
             StoreError: it could not be made.
         """
-        self._require_route()
-        place = Place(cwd=cwd, roots=tuple(dict.fromkeys((cwd, *roots))))
+        await self.assembly.settings.require_usable(self.assembly.route)
+        place = await place_of(cwd, roots)
         journal = await self.sessions.new(place, barriers=self.assembly.policy.barriers, config={})
         return await self._started(journal, place, permit, Recovery(), taken=False)
 
@@ -311,14 +311,15 @@ class Runtime:
         """Take a stored session under its lock, repaired and saved. Runs nothing.
 
         Raises:
+            ConfigError: the folder that it is to work in is not there.
             StoreError: as the store says.
             BarrierFailed: the repair is not on disk.
         """
         if cwd is None:
             header = (await self.sessions.store.read(session_id)).header
-            place = Place(cwd=header.cwd, roots=header.roots)
+            place = await place_of(header.cwd, header.roots)
         else:
-            place = Place(cwd=cwd, roots=(cwd,))
+            place = await place_of(cwd)
         journal, recovery = await self.sessions.take(session_id, place, barriers=self.assembly.policy.barriers)
         session = await self._started(journal, place, permit, recovery, taken=True)
         try:
@@ -348,10 +349,6 @@ class Runtime:
                 await self.sessions.close(journal.session_id)
 
         return Session(agent, front, recovery, close)
-
-    def _require_route(self) -> None:
-        if problem := self.assembly.route_problem(self.assembly.route):
-            raise ConfigError(problem)
 
 
 @asynccontextmanager

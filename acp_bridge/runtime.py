@@ -11,6 +11,7 @@ import logging
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -18,12 +19,12 @@ import anyio
 import anyio.to_thread
 
 from acp_bridge import __version__
-from acp_bridge.agent import Assembly, Models
+from acp_bridge.agent import Assembly, Models, Settings
 from acp_bridge.agent import Options as AgentOptions
 from acp_bridge.config import Config, default_file
 from acp_bridge.effects import Deadline, Given, Key, Part, close_together, hosting
 from acp_bridge.errors import ConfigError, StoreError
-from acp_bridge.llm import PRESETS, detect_local, no_model_configured, options_from, parse_route, preload
+from acp_bridge.llm import PRESETS, detect_local, no_model_configured, options_from, parse_route, preload, takes_images
 from acp_bridge.plugins import named_parts, require_used_tables
 from acp_bridge.plugins import preload as preload_parts
 from acp_bridge.replacements import (
@@ -175,7 +176,10 @@ async def _runtime(
 
     async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
         tools = await all_tools(config, replacements, entering(host))
-        models = Models(model_opener(config, replacements, entering(host)))
+        models = Models(
+            model_opener(config, replacements, entering(host)),
+            takes_images=partial(takes_images, options=options_from(config.environ)),
+        )
         options = AgentOptions(**config.agent)
         try:
             yield Assembly(
@@ -187,8 +191,10 @@ async def _runtime(
                 files=LocalFiles(),
                 commands=commands,
                 route=route,
-                routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
-                route_problem=lambda wanted: _problem(models, wanted),
+                settings=Settings(
+                    routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
+                    problem=partial(_problem, models),
+                ),
                 mode=cast("Mode", config.mode),
                 spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
                 protected=_protected(config, home),
@@ -201,15 +207,9 @@ async def _runtime(
                 await close_together((models.aclose, *(runner.aclose for runner in list(made))))
 
 
-def _problem(models: Models, wanted: str) -> str:
+async def _problem(models: Models, wanted: str) -> str:
     """Return what to do about a route that cannot be used; empty if it can."""
-    if not wanted:
-        return str(no_model_configured())
-    try:
-        models.check(wanted)
-    except ConfigError as exc:
-        return str(exc)
-    return ""
+    return await models.problem(wanted) if wanted else str(no_model_configured())
 
 
 def _protected(config: Config, home: Path) -> tuple[Path, ...]:

@@ -17,6 +17,7 @@ from .frontend import Frontend
 from .inbox import Job, Outcome
 from .options import Options
 from .runtime import Models
+from .settings import Settings, UnknownOption, UnusableFolder, UnusableRoute, place_of
 from .turn import Phase
 
 __all__ = [
@@ -30,5 +31,10 @@ __all__ = [
     "Outcome",
     "Parts",
     "Phase",
+    "Settings",
+    "UnknownOption",
+    "UnusableFolder",
+    "UnusableRoute",
+    "place_of",
     "workspace_of",
 ]

@@ -36,6 +36,7 @@ from .offer import Offer
 from .options import Options
 from .prompt import system_prompt
 from .runtime import Models
+from .settings import Settings
 from .titles import title_of
 from .turn import Phase
 
@@ -75,6 +76,7 @@ class Parts:
     commands: Commands
     route: str
     mode: Mode
+    settings: Settings = field(default_factory=Settings)
     instructions: str = ""
     system: str = ""
     earlier_ended: Callable[[], Awaitable[bool]] | None = None
@@ -109,6 +111,7 @@ class Agent:
         self._shield = anyio.CancelScope(shield=True)
         self._quiet = anyio.Event()
         self._configuring = anyio.Lock(fast_acquire=True)
+        self._choosing = anyio.Lock(fast_acquire=True)
         self._mode_changes = 0
         self._held_to: dict[int, Mode] = {}  # by change of mode that is not on disk, what is not exceeded until then
         self._earlier_ended = parts.earlier_ended
@@ -216,9 +219,20 @@ class Agent:
         """Set a config option, durably.
 
         Raises:
+            ConfigError: there is no such option, or it does not take this value; nothing has changed.
+            UnusableRoute: the model cannot be used now; nothing has changed.
             BarrierFailed: it could not be saved; the earlier value is in force again, unless the new one narrows, which
                 the message says.
         """
+        self._parts.settings.require(key, value, route=self.route)
+        if key == "model":
+            async with self._choosing:  # the one that was asked for last is the last one set, however long each takes
+                await self._parts.settings.require_usable(cast("str", value))
+                await self._set(key, value)
+        else:
+            await self._set(key, value)
+
+    async def _set(self, key: str, value: object) -> None:
         before = self.mode
         if key == "mode":
             self._mode_changes += 1

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from acp_bridge.errors import BridgeError
 from acp_bridge.session import Place, Policy
 from acp_bridge.text import Secrets
 from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
@@ -17,6 +16,7 @@ from .agent import Parts
 from .instructions import project_instructions
 from .options import Options
 from .runtime import Models
+from .settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,7 @@ class Assembly:
 
     Attributes:
         route: the model of a new session; empty if none is configured.
-        routes: those that a user may choose from, `route` among them.
-        route_problem: says what to do about a route that cannot be used, or returns `""`.
+        settings: what the sessions' options may be set to.
         system: what a model is told it is, in place of the built-in role; empty for that.
         commands: makes a session's runner of commands, which the session's owner closes.
         spill: where a session's whole outputs go, by session id; None to keep none.
@@ -42,8 +41,7 @@ class Assembly:
     files: Files
     commands: Callable[[str], Commands]
     route: str
-    routes: tuple[str, ...]
-    route_problem: Callable[[str], str]
+    settings: Settings
     mode: Mode = "ask"
     system: str = ""
     options: Options = field(default_factory=Options)
@@ -54,11 +52,13 @@ class Assembly:
     servers: Callable[[str, Path, tuple[ServerSpec, ...]], McpServers] | None = None
 
     def takes_images(self, route: str) -> bool:
-        """Whether images in a prompt reach the route's model; False for a route that cannot be used."""
-        try:
-            return self.models.check(route).takes_images
-        except BridgeError:
-            return False
+        """Whether images in a prompt reach the route's model, as far as that is known without opening it."""
+        return self.models.takes_images(route)
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """The models that a user may choose from."""
+        return self.settings.routes
 
     async def parts(self, session_id: str, place: Place, *, taken: bool, files: Files | None = None) -> Parts:
         """Return what a session's agent is made of.
@@ -80,6 +80,7 @@ class Assembly:
             files=files or self.files,
             commands=self.commands(session_id),
             route=self.route,
+            settings=self.settings,
             mode=self.mode,
             system=self.system,
             instructions=await project_instructions(workspace.roots),

@@ -19,6 +19,7 @@ from acp_bridge.llm import Border, Failed, Finished, Model, TextDelta, ThoughtDe
 from acp_bridge.session import (
     AssistantMessage,
     Journal,
+    ModelRequest,
     Policy,
     RequestFailed,
     RequestHeader,
@@ -232,7 +233,9 @@ class Turn:
         try:
             with self.cancellation.scope():
                 model = await self.models.opened(self._setting.route)
-                received.append(await self._received(model, answer, step, message_id))
+                request = await self.journal.request()
+                if self.cancellation.cause is None:  # looked at again after the waits: nothing is sent after a cancel
+                    received.append(await self._received(model, request, answer, step, message_id))
         except BridgeError as exc:
             return Failed(Failure(kind="unavailable", message=str(exc)), retryable=False)
         if not received:
@@ -245,9 +248,10 @@ class Turn:
         self._commit(answer, step, message_id, last)
         return last
 
-    async def _received(self, model: Model, answer: Answer, step: int, message_id: str) -> Finished | Failed:
+    async def _received(
+        self, model: Model, request: ModelRequest, answer: Answer, step: int, message_id: str
+    ) -> Finished | Failed:
         taken = 0
-        request = await self.journal.request()
         border = Border(self._setting.route)
         async with aclosing(model.stream(request)) as deltas:
             async for raw in deltas:

@@ -3,37 +3,66 @@
 Owns their lifetime. Knows no session.
 """
 
+import threading
 from collections.abc import Callable
 
+import anyio.to_thread
+
 from acp_bridge.effects import close_together
+from acp_bridge.errors import BridgeError
 from acp_bridge.llm import Model
 
 
 class Models:
-    """Models by route."""
+    """Models by route.
 
-    def __init__(self, open_model: Callable[[str], Model]) -> None:
-        """`open_model` makes the model behind a route; it may import a provider's SDK, which takes a second."""
+    Opening one may import a provider's SDK, which takes seconds and must not stop the sessions of other models: it is
+    done in a thread, by one thread at a time, since two that import one package can see half-made modules.
+    """
+
+    def __init__(
+        self, open_model: Callable[[str], Model], *, takes_images: Callable[[str], bool] = lambda _route: True
+    ) -> None:
+        """Take what makes models.
+
+        Args:
+            open_model: makes the model behind a route.
+            takes_images: what is known of a route without opening it; it imports nothing.
+        """
         self._open = open_model
+        self._takes_images = takes_images
         self._opened: dict[str, Model] = {}
+        self._one_importer = threading.Lock()
 
     async def opened(self, route: str) -> Model:
-        """Return the route's model.
+        """Return the route's model, opened but not asked anything.
+
+        Cancelled, it leaves at once; the thread goes on, and what it opens is there for the next who asks.
 
         Raises:
             BridgeError: the route is unknown, or lacks a key.
         """
-        return self.check(route)
+        model = self._opened.get(route)
+        return model or await anyio.to_thread.run_sync(self._open_once, route, abandon_on_cancel=True)
 
-    def check(self, route: str) -> Model:
-        """Open the route's model if it is not open, without asking it anything.
+    def _open_once(self, route: str) -> Model:
+        with self._one_importer:
+            if route not in self._opened:
+                self._opened[route] = self._open(route)
+            return self._opened[route]
 
-        Raises:
-            BridgeError: the route is unknown, or lacks a key.
-        """
-        if route not in self._opened:
-            self._opened[route] = self._open(route)
-        return self._opened[route]
+    async def problem(self, route: str) -> str:
+        """Return what keeps a route's model from being opened, and what to do about it; empty if nothing does."""
+        try:
+            await self.opened(route)
+        except BridgeError as exc:
+            return str(exc)
+        return ""
+
+    def takes_images(self, route: str) -> bool:
+        """Whether images in a prompt reach the route's model, as far as that is known without opening it."""
+        model = self._opened.get(route)
+        return model.takes_images if model is not None else self._takes_images(route)
 
     def window(self, route: str) -> int | None:
         """Return how many tokens fit into an opened route's context, if known."""

@@ -28,9 +28,9 @@ from acp_bridge.acp.inbound import (
     parsed,
 )
 from acp_bridge.acp.outbound import Json, StopReason
-from acp_bridge.agent import Assembly, Job, Outcome
+from acp_bridge.agent import Assembly, Job, Outcome, UnknownOption, UnusableFolder, UnusableRoute, place_of
 from acp_bridge.effects import Deadline
-from acp_bridge.errors import BarrierFailed, BridgeError, SessionInUse, StoreBusy, StoreError
+from acp_bridge.errors import BarrierFailed, BridgeError, ConfigError, SessionInUse, StoreBusy, StoreError
 from acp_bridge.rpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -42,13 +42,11 @@ from acp_bridge.rpc import (
     Request,
     RpcError,
 )
-from acp_bridge.session import SessionFilter, Sessions
-from acp_bridge.tools import MODES
+from acp_bridge.session import Place, SessionFilter, Sessions
 
 from .failures import failed, no_model, turn_failed
 from .opened import Opened, OpenSessions
 from .options import config_options, session_state
-from .places import place_of
 from .prompts import prompt_content
 from .slash import permissions, slash_command
 
@@ -178,24 +176,24 @@ class Bridge:
     async def _authenticate(self, params: Authenticate) -> Json:
         if params.method_id != "configured":
             raise RpcError(INVALID_PARAMS, "methodId: no such way to authenticate")
-        self._require_route(self._assembly.route)
+        await self._require_route()
         return {}
 
     async def _new(self, params: NewSession) -> Json:
-        place = place_of(params.cwd, params.additional_directories)
-        self._require_route(self._assembly.route)
+        place = await _place(params.cwd, params.additional_directories)
+        await self._require_route()
         entry = await self._opened.new(place, params.mcp_servers)
         return {"sessionId": entry.session_id, **session_state(entry.agent, self._assembly.routes)}
 
     async def _load(self, params: LoadSession) -> Json:
-        place = place_of(params.cwd, params.additional_directories)
+        place = await _place(params.cwd, params.additional_directories)
         entry, recovery = await self._opened.take(params.session_id, place, params.mcp_servers)
         await entry.conversation.replay()
         self._opened.tell_recovery(entry, recovery)
         return session_state(entry.agent, self._assembly.routes)
 
     async def _resume(self, params: ResumeSession) -> Json:
-        place = place_of(params.cwd, params.additional_directories)
+        place = await _place(params.cwd, params.additional_directories)
         named = params.mcp_servers if "mcp_servers" in params.model_fields_set else None
         entry, recovery = await self._opened.take(params.session_id, place, named)
         self._opened.tell_recovery_later(entry, recovery)
@@ -251,20 +249,15 @@ class Bridge:
         return {"configOptions": config_options(entry.agent, self._assembly.routes)}
 
     async def _configure(self, entry: Opened, key: str, value: str, *, member: str) -> None:
-        match key:
-            case "mode" if value not in MODES:
-                raise RpcError(INVALID_PARAMS, f"{member}: no such mode; there are {', '.join(MODES)}")
-            case "mode":
-                pass
-            case "model":
-                if value not in self._assembly.routes and value != entry.agent.route:
-                    raise RpcError(INVALID_PARAMS, f"{member}: no such model is configured")
-                self._require_route(value)
-            case _:
-                raise RpcError(INVALID_PARAMS, "configId: no such option; there are mode, model")
         before = entry.agent.mode
         try:
             await entry.agent.configure(key, value)
+        except UnusableRoute as exc:
+            raise no_model(str(exc)) from exc
+        except UnknownOption as exc:
+            raise RpcError(INVALID_PARAMS, f"configId: {exc}") from exc
+        except ConfigError as exc:
+            raise RpcError(INVALID_PARAMS, f"{member}: {exc}") from exc
         except BarrierFailed:
             if entry.agent.mode != before:  # what narrows holds, saved or not: the client must not show another
                 entry.conversation.show(outbound.current_mode(entry.agent.mode))
@@ -272,9 +265,11 @@ class Bridge:
                 entry.conversation.show(outbound.config_options_update(options))
             raise
 
-    def _require_route(self, route: str) -> None:
-        if problem := self._assembly.route_problem(route):
-            raise no_model(problem)
+    async def _require_route(self) -> None:
+        try:
+            await self._assembly.settings.require_usable(self._assembly.route)
+        except UnusableRoute as exc:
+            raise no_model(str(exc)) from exc
 
     # --- dispose ---
 
@@ -330,6 +325,14 @@ def _row(model: type[InboundT], handle: Callable[[InboundT], Awaitable[Json]]) -
         return Admitted(handler, lambda: None)
 
     return admission
+
+
+async def _place(cwd: str, additional: list[str]) -> Place:
+    try:
+        return await place_of(cwd, additional)
+    except UnusableFolder as exc:
+        said = "cwd or additionalDirectories: no such folder"
+        raise RpcError(INVALID_PARAMS, said, {"details": str(exc)}) from exc
 
 
 def _stop_reason(outcome: Outcome) -> StopReason:

@@ -24,6 +24,7 @@ from .routes import (
     options_from,
     parse_route,
     preload,
+    takes_images,
 )
 from .script import Script, script_from
 from .scripted import ScriptedModel
@@ -61,4 +62,5 @@ __all__ = [
     "parse_route",
     "preload",
     "script_from",
+    "takes_images",
 ]

@@ -251,6 +251,20 @@ def _known_of(route: Route, options: Options) -> Facts:
     )
 
 
+def takes_images(route: str, options: Options) -> bool:
+    """Return whether images reach a route's model, as far as its name says. Opens and imports nothing.
+
+    What is not known is said to take them: the adapter that is opened later leaves them out, with a word to the model.
+    """
+    try:
+        parsed = parse_route(route)
+    except ConfigError:
+        return True
+    if parsed.provider not in PRESETS:
+        return parsed.provider != "local"
+    return facts_of(parsed.model).takes_images if options.takes_images is None else options.takes_images
+
+
 def no_model_configured() -> AuthRequired:
     """Return what to say when nothing is configured and no local server answers."""
     variables = tuple(preset.key_variable for preset in PRESETS.values() if preset.needs_key)

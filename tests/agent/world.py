@@ -14,7 +14,7 @@ import orjson
 from anyio.lowlevel import checkpoint
 
 from acp_bridge.acp import ClientCapabilities
-from acp_bridge.agent import Agent, Models, Options, Parts
+from acp_bridge.agent import Agent, Models, Options, Parts, Settings
 from acp_bridge.bridge.conversation import Conversation
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Diff, Effect, JsonObject, Location, Text
@@ -382,6 +382,7 @@ class World:
             commands=cast("Commands", NoCommands()),
             route="told",
             mode=self.mode,
+            settings=Settings(routes=("told", "m2")),
         )
         self._conversation = Conversation(cast("Peer", self.peer), ClientCapabilities(), journal, policy)
         self._agent = Agent(journal, parts, self._conversation)
