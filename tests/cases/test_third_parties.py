@@ -262,7 +262,7 @@ async def test_facts_of_a_model_that_are_none_are_unknown(tmp_path: Path) -> Non
             session = await runtime.new_session(str(tmp_path))
             async with session.prompt("Speak.") as turn:
                 _ = [item async for item in turn]
-            opened = runtime.assembly.models.check("demo")
+            opened = await runtime.assembly.models.opened("demo")
             assert (opened.context_window, opened.takes_images) == (None, False)
     assert turn.outcome is not None
     assert turn.outcome.reason == "completed"
@@ -455,7 +455,7 @@ async def test_a_model_of_ones_own_is_named_by_module_and_name(mine: Path) -> No
 async def test_a_registered_provider_wins_over_a_module_of_its_name(mine: Path) -> None:
     (mine / "demo.py").write_text("def Echo(): raise AssertionError('it was made')")
     async with open_runtime(config(model="demo:Echo")) as runtime:
-        assert runtime.assembly.route_problem("demo:Echo") == ""
+        await runtime.assembly.settings.require_usable("demo:Echo")
 
 
 @pytest.mark.parametrize(
