@@ -8,6 +8,7 @@ left strictly last first, so storage cannot go while a front still closes a turn
 """
 
 import logging
+import os
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -198,6 +199,7 @@ async def _runtime(
                 mode=cast("Mode", config.mode),
                 spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
                 protected=_protected(config, home),
+                homes=_homes(config),
                 earlier_ended=earlier_ended if on_disk else None,
                 secrets=config.secrets,
                 servers=servers,
@@ -216,6 +218,12 @@ def _protected(config: Config, home: Path) -> tuple[Path, ...]:
     """Return what asks always: also where no file is yet, since what one names is imported at the next start."""
     files = (config.source, default_file(config.environ))
     return (home.resolve(), *(Path(file).resolve().parent for file in files if file))
+
+
+def _homes(config: Config) -> tuple[Path, ...]:
+    """Return the user's home folder, as the configuration's environment and as the system has it."""
+    named = (config.environ.get("HOME", ""), os.path.expanduser("~"))
+    return tuple({Path(home).resolve() for home in named if os.path.isabs(home)})
 
 
 def keyed_route(config: Config) -> str:

@@ -30,6 +30,7 @@ class Assembly:
         commands: makes a session's runner of commands, which the session's owner closes.
         spill: where a session's whole outputs go, by session id; None to keep none.
         protected: paths that ask always: this program's own.
+        homes: home folders, which are no projects.
         servers: makes a session's MCP servers by its id, its folder and what to start; its owner runs and closes them.
         earlier_ended: waits a moment for the commands of a session's earlier process; whether they have ended.
         secrets: what no tool's output may show.
@@ -47,6 +48,7 @@ class Assembly:
     options: Options = field(default_factory=Options)
     spill: Callable[[str], Path | None] = lambda _session_id: None
     protected: tuple[Path, ...] = ()
+    homes: tuple[Path, ...] = ()
     earlier_ended: Callable[[str], Awaitable[bool]] | None = None
     secrets: Secrets = field(default_factory=Secrets)
     servers: Callable[[str, Path, tuple[ServerSpec, ...]], McpServers] | None = None
@@ -70,7 +72,7 @@ class Assembly:
             files: where its text files come from; the disk, if nobody else offers them.
         """
         earlier_ended = self.earlier_ended
-        workspace = workspace_of(place, spill=self.spill(session_id), protected=self.protected)
+        workspace = workspace_of(place, spill=self.spill(session_id), protected=self.protected, homes=self.homes)
         return Parts(
             policy=self.policy,
             models=self.models,
@@ -89,7 +91,9 @@ class Assembly:
         )
 
 
-def workspace_of(place: Place, *, spill: Path | None = None, protected: tuple[Path, ...] = ()) -> Workspace:
+def workspace_of(
+    place: Place, *, spill: Path | None = None, protected: tuple[Path, ...] = (), homes: tuple[Path, ...] = ()
+) -> Workspace:
     """Return the place with its links resolved, `cwd` first of the roots."""
     roots = tuple(dict.fromkeys(Path(root).resolve() for root in (place.cwd, *place.roots)))
-    return Workspace(cwd=roots[0], roots=roots, protected=protected, spill=spill)
+    return Workspace(cwd=roots[0], roots=roots, protected=protected, spill=spill, homes=homes)

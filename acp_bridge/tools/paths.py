@@ -1,10 +1,10 @@
 """Where a path given by a model leads: resolved, then judged against the session's folders.
 
-Owns what is refused, what lies inside, and what asks always. Opens nothing: `files` does, without following.
+Owns what is refused and what lies inside; what asks always, `always_ask` says. Opens nothing: `files` does, without
+following.
 """
 
 import os
-import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,8 @@ from acp_bridge.errors import ToolError
 from acp_bridge.limits import PATH
 from acp_bridge.text import mended_text
 
+from .always_ask import Asks, asked_by_name, is_repository, lies_below, own_code
 from .tool import Access, AccessKind, Call, Workspace
-
-GIT = ".git"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +23,18 @@ class Target:
     Attributes:
         path: absolute, with every symbolic link followed, also where its last parts do not exist.
         inside: it lies in one of the roots.
-        protected: it is, or lies in, something that asks always.
+        asks: whether it is, or lies in, something that asks always.
         spilled: it lies in the folder of whole outputs.
     """
 
     path: Path
     inside: bool
-    protected: bool
+    asks: Asks
     spilled: bool
+
+    def is_protected(self, kind: AccessKind) -> bool:
+        """Whether such an access asks always."""
+        return self.asks == "touch" or (self.asks == "change" and kind != "read")
 
 
 def resolved(text: str, workspace: Workspace) -> Target:
@@ -47,8 +50,8 @@ def resolved(text: str, workspace: Workspace) -> Target:
     spilled = workspace.spill is not None and path.is_relative_to(os.path.realpath(workspace.spill))
     return Target(
         path=path,
-        inside=any(path.is_relative_to(root) for root in workspace.roots),
-        protected=_is_protected(path, workspace),
+        inside=is_inside(path, workspace),
+        asks=_asks(path, workspace),
         spilled=spilled,
     )
 
@@ -59,9 +62,19 @@ def accessed(kind: AccessKind, target: Target) -> Access:
         return Access(kind=kind, paths=(target.path,))
     name = str(target.path)
     scope = name if name.isprintable() else repr(name)  # it is shown as what would be allowed from then on
-    if target.protected:
+    protected = target.is_protected(kind)
+    if protected:
         scope = ""
-    return Access(kind=kind, inside=target.inside, protected=target.protected, scope=scope, paths=(target.path,))
+    return Access(kind=kind, inside=target.inside, protected=protected, scope=scope, paths=(target.path,))
+
+
+def is_inside(path: Path, workspace: Workspace) -> bool:
+    """Whether a resolved path lies in a root. One that is a home folder, or holds one, is no project."""
+    return any(path.is_relative_to(root) and not _is_wide(root, workspace) for root in workspace.roots)
+
+
+def _is_wide(root: Path, workspace: Workspace) -> bool:
+    return root == Path(root.anchor) or any(home.is_relative_to(root) for home in workspace.homes)
 
 
 def permitted(text: str, call: Call) -> Path:
@@ -72,10 +85,8 @@ def permitted(text: str, call: Call) -> Path:
     """
     target = resolved(text, call.workspace)
     path = target.path
-    if call.permitted is None:
-        allowed = target.spilled or (target.inside and not target.protected)
-    else:
-        allowed = path in call.permitted
+    free = target.spilled or (target.inside and not target.asks)
+    allowed = free if call.permitted is None else path in call.permitted
     if not allowed:
         raise ToolError(f"{text!r} leads somewhere else than when permission was given; nothing was done. Try again")
     return path
@@ -103,8 +114,7 @@ def named(text: object, workspace: Workspace) -> object:
 
 def placed(path: Path, workspace: Workspace) -> str:
     """Return a resolved path for a person: as `shown`, and that it lies outside the project if it does."""
-    inside = any(path.is_relative_to(root) for root in workspace.roots)
-    return shown(path, workspace) + ("" if inside else ", outside the project")
+    return shown(path, workspace) + ("" if is_inside(path, workspace) else ", outside the project")
 
 
 def shown(path: Path, workspace: Workspace) -> str:
@@ -126,23 +136,11 @@ def _plain(text: str) -> str:
     return text
 
 
-def _is_protected(path: Path, workspace: Workspace) -> bool:
-    return (
-        any(_is_git(part) for part in path.parts)
-        or any(path.is_relative_to(folder) for folder in workspace.protected)
+def _asks(path: Path, workspace: Workspace) -> Asks:
+    if (
+        lies_below(path, workspace.protected)
         or path.is_relative_to("/proc")  # a process's environment holds keys
-        or any(_is_git_folder(folder) for folder in (path, *path.parents))
-    )
-
-
-def _is_git(name: str) -> bool:
-    """Whether some file system takes `name` for `.git`: case, width and invisible characters aside."""
-    if name.isascii():
-        return name.lower().rstrip(". ") == GIT
-    seen = (c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
-    return "".join(seen).casefold().rstrip(". ") == GIT
-
-
-def _is_git_folder(folder: Path) -> bool:
-    """Whether git would take hooks and settings from `folder`: a bare one, or one that a `.git` file points to."""
-    return os.path.isfile(folder / "HEAD") and any(os.path.exists(folder / name) for name in ("objects", "commondir"))
+        or any(is_repository(folder) for folder in (path, *path.parents))
+    ):
+        return "touch"
+    return asked_by_name(path) or ("change" if lies_below(path, own_code()) else "")

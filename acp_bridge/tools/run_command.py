@@ -77,8 +77,8 @@ class RunCommand:
         """Execute in a folder. A grant covers this very command in this very folder, if the command is simple."""
         asked = parsed(_Arguments, arguments)
         target = resolved(asked.cwd or ".", workspace)
-        scope = "" if target.protected else grantable(asked.command, target.path)
         access = accessed("execute", target)
+        scope = "" if access.protected else grantable(asked.command, target.path)
         return Access(kind="execute", inside=access.inside, protected=access.protected, scope=scope, paths=access.paths)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:

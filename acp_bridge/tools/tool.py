@@ -50,7 +50,7 @@ class Access:
 
     Attributes:
         inside: every path lies inside the session's roots, once resolved.
-        protected: a name that asks always (`.git`, this program's configuration and sessions).
+        protected: it asks always: `always_ask` has what, and so do this program's configuration and sessions.
         scope: what a lasting grant would cover, exactly, e.g. a normalised command with its folder; empty if the call
             can be granted once only.
         paths: the resolved paths that were judged; the body gets them back as `Call.permitted`.
@@ -70,12 +70,14 @@ class Workspace:
     Attributes:
         protected: resolved paths that ask always, with all that lies below them.
         spill: the folder that whole outputs are spilled to; readable without asking.
+        homes: home folders, resolved; a root that is one, or holds one, frees nothing.
     """
 
     cwd: Path
     roots: tuple[Path, ...]
     protected: tuple[Path, ...] = ()
     spill: Path | None = None
+    homes: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def test_a_protected_name_asks_always_present_or_not(desk: Desk, path: str) -> N
         assert got.scope == ""  # no lasting grant
 
 
-@pytest.mark.parametrize("path", [".gitignore", ".github/workflows/x.yml", "git/x", "x.git/y", "a.py"])
+@pytest.mark.parametrize("path", [".gitignore", ".github/labels.yml", "git/x", "x.git/y", "a.py"])
 def test_names_that_only_look_alike_are_not_protected(desk: Desk, path: str) -> None:
     assert not writing(desk, path).protected
 
