@@ -203,6 +203,43 @@ async def test_events_that_come_while_a_write_fails_are_all_salvaged_in_order() 
     assert list(saved) == journal.log.records
 
 
+@pytest.mark.parametrize("fails_first", [False, True])
+async def test_only_the_first_write_of_a_taken_session_is_a_repair(fails_first: bool) -> None:
+    store = CountingStore()
+    journal = Journal(Log(HEADER, clock=lambda: 1), await store.create(HEADER, ()), repair=True)
+    journal.append(TurnStarted(turn=1))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.run)
+            if fails_first:
+                store.memory.failing = True
+                with pytest.raises(StorePoisoned):
+                    await journal.flush(journal.last_seq)
+                store.memory.failing = False
+                await journal.salvage()
+            await journal.flush(journal.last_seq)
+            journal.append(StepStarted(turn=1, step=1))
+            assert await journal.flush(journal.last_seq) > 0  # what an append costs is measured
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_salvage_stores_what_its_records_need_before_them() -> None:
+    store = CountingStore()
+    journal = await journal_on(store)
+    store.memory.failing = True
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.run)
+            with pytest.raises(StorePoisoned):
+                await journal.flush(journal.last_seq)
+            store.memory.failing = False
+            name = journal.attach(b"picture")
+            journal.append(SessionTitled(title=name))
+            await journal.salvage()
+            assert await journal.held.get_content(name) == b"picture"
+            tasks.cancel_scope.cancel()
+
+
 async def test_a_full_disk_is_tried_once_more_at_the_close() -> None:
     store = CountingStore()
     journal = await journal_on(store)

@@ -14,8 +14,9 @@ import anyio.to_thread
 import pytest
 from storage.words import TURN, Counting, header, loaded, made, records, store_in
 
+from acp_bridge.content import Image
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreError, StorePoisoned, StoreReplaced
-from acp_bridge.session import SessionFilter, TurnEnded, TurnStarted
+from acp_bridge.session import InputQueued, SessionFilter, TurnEnded, TurnStarted
 from acp_bridge.storage import JsonlStore
 from acp_bridge.storage.disk import NEW, OsDisk
 from acp_bridge.storage.filesystem import network_warning
@@ -190,6 +191,50 @@ def test_on_macos_files_and_folders_are_synced_through_the_drives_cache(
             sync()
         assert calls == synced
     disk.close(fd)
+
+
+def test_a_file_that_is_there_is_never_taken_for_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_bytes(b"theirs")
+    with pytest.raises(FileExistsError):
+        OsDisk().open(str(tmp_path / "theirs"), NEW)
+
+
+@pytest.mark.parametrize("call", ["write", "sync", "rename", "sync_folder"])
+async def test_a_making_that_fails_leaves_nothing_but_its_lock(tmp_path: Path, call: str) -> None:
+    class Failing(Counting):
+        def sync_folder(self, path: str) -> None:
+            if "s1" in os.listdir(tmp_path) or call != "sync_folder":  # the last one, behind the rename
+                super().sync_folder(path)
+
+    disk = Failing()
+    disk.failures[call] = OSError(errno.EIO, "failed")
+    with pytest.raises(StoreError):
+        await store_in(tmp_path, disk).create(header(), records(TURN))
+    assert set(os.listdir(tmp_path)) == {"s1.lock"}
+
+
+async def test_a_session_whose_folder_becomes_a_link_while_its_lock_is_taken_is_refused(tmp_path: Path) -> None:
+    await made(tmp_path)
+
+    class Swapping(OsDisk):
+        def try_lock(self, fd: int) -> bool:
+            (tmp_path / "s1").rename(tmp_path / "elsewhere")
+            (tmp_path / "s1").symlink_to("elsewhere")
+            return super().try_lock(fd)
+
+    with pytest.raises(StoreError, match="a link"):
+        await store_in(tmp_path, Swapping()).hold("s1")
+
+
+async def test_a_fork_has_the_picture_of_a_prompt_that_was_only_queued(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    session = await store.create(header(), [])
+    name = await session.put_content(b"picture")
+    queued = InputQueued(id="i1", content=(Image(mime_type="image/png", file=name, size=7),), source="client")
+    await session.append(records([queued, *TURN]))
+    await session.close()
+    await store.fork("s1", header("s2"), through=2)
+    assert (tmp_path / "s2" / name).read_bytes() == b"picture"
 
 
 async def test_a_malformed_id_reaches_no_system_call(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The listing's cache, damaged sessions, sweeping, verifying and salvaging."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -152,6 +153,36 @@ async def test_leftovers_and_sessions_empty_for_a_week_are_swept_and_nothing_els
     names = set(os.listdir(tmp_path))
     assert names >= {"full", "empty.lock", "full.lock", "held.lock"}
     assert not names & {"empty", "held", "tmp-a", "trash-b", "c"}
+
+
+async def test_what_was_kept_of_a_log_is_not_swept(tmp_path: Path) -> None:
+    for name in ("cut-0.jsonl", "unsaved-1.jsonl"):
+        (tmp_path / name.partition("-")[0]).mkdir()
+        (tmp_path / name.partition("-")[0] / name).touch()
+    assert await store_in(tmp_path).sweep() == 0
+    assert set(os.listdir(tmp_path)) >= {"cut", "unsaved"}
+
+
+class Meanwhile(OsDisk):
+    """The real disk; whenever a lock is taken, somebody else has just done something."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        self.do = do
+
+    def try_lock(self, fd: int) -> bool:
+        self.do()
+        return super().try_lock(fd)
+
+
+async def test_what_was_to_be_swept_is_looked_at_again_under_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    assert await store_in(tmp_path, Meanwhile((tmp_path / "c/log.jsonl").touch)).sweep() == 0
+    assert (tmp_path / "c/log.jsonl").exists()
+    log = await made(tmp_path, [SessionTitled(title="t")])
+    with_turn = (await made(tmp_path / ".other", TURN)).read_bytes()
+    store = JsonlStore(tmp_path, disk=Meanwhile(lambda: log.write_bytes(with_turn)), clock=lambda: 2 * WEEK_MS)
+    assert await store.sweep() == 0
+    assert log.exists()
 
 
 async def test_a_session_that_is_being_made_is_not_swept(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import orjson
 import pytest
-from storage.words import TURN, Counting, forget_mark, header, lines, loaded, made, opened, records, store_in
+from storage.words import TURN, Counting, forget_mark, header, lines, loaded, made, opened, records, resealed, store_in
 
-from acp_bridge.errors import StorePoisoned, StoreReplaced
+from acp_bridge.errors import StoreCorrupt, StorePoisoned, StoreReplaced
 from acp_bridge.session import SessionTitled, TurnStarted
 from acp_bridge.storage.mark import SIZE, Mark, decode
 
@@ -351,3 +351,106 @@ async def test_a_folder_whose_sync_failed_is_not_synced_again_to_seem_well(
             await session.salvage(MORE)
         assert disk.calls == []
     await session.close()
+
+
+async def test_a_salvage_does_not_write_again_what_an_append_has_made_durable(tmp_path: Path) -> None:
+    await made(tmp_path)
+    forget_mark(tmp_path)  # the last record is not known durable, and kept as it was read
+    disk = Counting()
+    session = await store_in(tmp_path, disk).hold("s1")
+    await session.append(MORE[:1])
+    disk.failures["write"] = OSError(errno.ENOSPC, "full")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE[1:])
+    disk.failures.clear()
+    await session.salvage(MORE[1:])
+    await session.close()
+    assert list((await loaded(tmp_path)).records) == [*records(TURN), *MORE]
+
+
+async def test_a_mark_that_cannot_be_confirmed_costs_nothing_but_the_next_openers_care(tmp_path: Path) -> None:
+    class HalfMark(Counting):
+        marks = 0
+
+        def write_at(self, fd: int, data: bytes, offset: int) -> int:
+            self.marks += offset == 0
+            if offset == 0 and self.marks > 2:  # that of the making, that before the append, and then no more
+                raise OSError(errno.EIO, "failed")
+            return super().write_at(fd, data, offset)
+
+    session = await store_in(tmp_path, HalfMark()).create(header(), records(TURN))
+    await session.append(MORE)
+    await session.close()
+    again = await loaded(tmp_path)
+    assert (list(again.records), again.may_not_last) == ([*records(TURN), *MORE], True)
+
+
+async def test_a_foreign_append_beside_a_failed_write_is_never_rewritten_over(tmp_path: Path) -> None:
+    log = tmp_path / "s1/log.jsonl"
+
+    class Beside(Counting):
+        def write(self, fd: int, data: memoryview) -> int:
+            if self.failures:
+                with log.open("ab") as file:
+                    file.write(b"#" * (len(data) + 1))
+            return super().write(fd, data)
+
+    disk = Beside()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    disk.failures["write"] = OSError(errno.ENOSPC, "full")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    disk.failures.clear()
+    theirs = log.read_bytes()
+    with pytest.raises(StoreReplaced):
+        await session.salvage(MORE)
+    assert log.read_bytes() == theirs
+
+
+async def test_a_gap_in_a_log_whose_checksums_hold_is_corruption(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, *TURN])
+    resealed(log, 3, {"seq": 7})
+    with pytest.raises(StoreCorrupt, match="record 7 stands where 2 should"):
+        await loaded(tmp_path)
+
+
+async def test_a_cut_log_has_a_durable_name_of_its_own_before_the_new_one_takes_its_place(tmp_path: Path) -> None:
+    log = await made(tmp_path)
+    with log.open("ab") as file:
+        file.write(b"torn")
+    disk = Counting()
+    session = await store_in(tmp_path, disk).hold("s1")
+    await session.append(MORE)
+    await session.close()
+    at = disk.calls.index("rename")
+    assert disk.calls[at - 2 : at + 2] == ["sync", "sync_folder", "rename", "sync_folder"]
+
+
+async def test_a_rewrite_that_fails_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    class Open(Counting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fds = set[int]()
+
+        def open(self, path: str, flags: int) -> int:
+            fd = super().open(path, flags)
+            self.fds.add(fd)
+            return fd
+
+        def close(self, fd: int) -> None:
+            super().close(fd)
+            self.fds.discard(fd)
+
+    disk = Open()
+    session = await store_in(tmp_path, disk).create(header(), records(TURN))
+    disk.failures["write"] = OSError(errno.ENOSPC, "full")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    before = set(disk.fds)
+    for call in ("sync", "rename"):
+        disk.failures = {call: OSError(errno.EIO, "failed")}
+        with pytest.raises(StorePoisoned):
+            await session.salvage(MORE)
+        assert disk.fds == before
+    await session.close()
+    assert disk.fds == set()

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from storage.words import TURN, header, loaded, made, records, store_in
 
-from acp_bridge.errors import SessionInUse, StoreBusy
+from acp_bridge.errors import SessionInUse, SessionNotFound, StoreBusy
 from acp_bridge.session import HeldSession, SessionTitled, TurnStarted
 from acp_bridge.storage import JsonlStore
 from acp_bridge.storage import session as sessions
@@ -111,6 +111,24 @@ async def _given_up(disk: StuckDisk, session: HeldSession) -> None:
                 await until(lambda: len(disk.threads) > before)
                 with pytest.raises(StoreBusy):
                     await session.close()
+
+
+async def test_a_session_that_nobody_waits_for_any_more_is_let_go_once_it_is_made(tmp_path: Path) -> None:
+    disk = StuckDisk()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            with disk:
+                tasks.start_soon(store_in(tmp_path, disk).create, header(), records(TURN))
+                await until(lambda: len(disk.threads) == 1)
+                tasks.cancel_scope.cancel()
+        while True:
+            try:
+                session = await store_in(tmp_path).hold("s1")
+                break
+            except (SessionInUse, SessionNotFound):  # it is being made, in its thread
+                await anyio.sleep(0.005)
+    assert len(session.loaded.records) == 2
+    await session.close()
 
 
 async def test_a_cancelled_append_waits_for_its_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
