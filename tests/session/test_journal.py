@@ -8,7 +8,7 @@ from agent.world import CountingStore
 from session.strategies import HEADER
 
 from acp_bridge.content import Text
-from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned
+from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned, StoreReplaced
 from acp_bridge.session import (
     AssistantMessage,
     Journal,
@@ -331,6 +331,29 @@ async def test_content_that_breaks_inside_the_store_is_no_end_of_the_writer() ->
             journal.held.put_content = kept
             await journal.flush(journal.last_seq)
             tasks.cancel_scope.cancel()
+
+
+async def test_a_picture_for_a_log_that_is_gone_does_not_keep_its_records_from_being_kept_elsewhere() -> None:
+    journal = await journal_on(CountingStore())
+    asked: list[str] = []
+
+    async def put(data: bytes) -> str:
+        asked.append("put")
+        raise StoreReplaced("the log was changed by somebody else")
+
+    async def append(records: Any) -> int:
+        asked.append("append")
+        raise StoreReplaced("the log was changed by somebody else; what was not saved is in /elsewhere")
+
+    journal.attach(b"picture")
+    journal.held.put_content, journal.held.append = put, append
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journal.run)
+            with pytest.raises(StorePoisoned, match="is in /elsewhere"):
+                await journal.flush(journal.last_seq)
+            tasks.cancel_scope.cancel()
+    assert asked == ["put", "append"]
 
 
 async def test_a_close_that_leaves_content_unsaved_says_so() -> None:
