@@ -13,6 +13,7 @@ Owns which settings there are and where each comes from; later sources win. Know
     tools = ["module:name"]                  further tools
     observers = ["module:name"]              who is told of every session's events
     [agent]                                  max_requests, max_attempts, retry_wait_s, max_retry_wait_s, system
+    [requests]                               connect_s, idle_s, stall_s: how long a model's provider may take
     [checkpoint]                             policy, deadline_s
     [commands]                               env: names of further variables that commands may see
     [plugins.NAME]                           whatever the parts of the package NAME are made with
@@ -63,6 +64,9 @@ KEYS: Final[Mapping[str, type[Any]]] = {
     "agent.max_attempts": int,
     "agent.retry_wait_s": float,
     "agent.max_retry_wait_s": float,
+    "requests.connect_s": float,
+    "requests.idle_s": float,
+    "requests.stall_s": float,
     "checkpoint.policy": str,
     "checkpoint.deadline_s": float,
     "commands.env": list,
@@ -101,6 +105,7 @@ class Config:
     observers: tuple[str, ...] = ()
     agent: Section = field(default_factory=dict[str, Any])
     model_settings: Mapping[str, Section] = field(default_factory=dict[str, Section])
+    requests: Section = field(default_factory=dict[str, Any])
     checkpoint: Section = field(default_factory=dict[str, Any])
     commands: Section = field(default_factory=dict[str, Any])
     plugins: Mapping[str, Section] = field(default_factory=dict[str, Section])
@@ -203,7 +208,7 @@ def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
 
 def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str) -> Config:
     top: dict[str, Any] = {}
-    sections: dict[str, dict[str, Any]] = {"agent": {}, "checkpoint": {}, "commands": {}, "plugins": {}}
+    sections: dict[str, dict[str, Any]] = {"agent": {}, "requests": {}, "checkpoint": {}, "commands": {}, "plugins": {}}
     told: dict[str, Section] = {}
     for key, value in settings.items():
         _require_known(key, "on the command line", KEYS)

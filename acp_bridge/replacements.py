@@ -139,7 +139,7 @@ def model_opener(config: Config, replacements: Replacements, enter: Enter) -> Ca
 
     What it returns raises `ConfigError` for a route that cannot be opened.
     """
-    options = options_from(config.environ, config.model_settings)
+    options = options_from(config.environ, config.model_settings, config.requests)
 
     def opened(route: str) -> Model:
         if replacements.open_model is not None:

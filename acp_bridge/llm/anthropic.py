@@ -26,10 +26,10 @@ from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest,
 from .anthropic_answer import AnthropicAnswer
 from .dress import arguments_object, image_bytes, link_text, lost_text, resource_text, wire_id
 from .endpoint import Endpoint
-from .failures import Provider
+from .failures import provider_of
 from .model import Delta
 from .reading import answered
-from .wire import http_options, shown_url
+from .wire import http_options, setting_up
 
 _CACHED = {"type": "ephemeral"}
 _NOTHING: JsonObject = {"type": "text", "text": "(nothing)"}
@@ -40,15 +40,17 @@ class AnthropicModel:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._provider = Provider(endpoint.provider, shown_url(endpoint.base_url), endpoint.key)
+        self._provider = provider_of(endpoint)
         timeout = anthropic.Timeout(endpoint.idle_s, connect=endpoint.connect_s)
-        self._client = anthropic.AsyncAnthropic(
-            api_key=endpoint.key or "none",  # an explicit one keeps the SDK from looking for others
-            base_url=endpoint.base_url,
-            max_retries=0,  # ours are logged
-            http_client=anthropic.DefaultAsyncHttpxClient(**http_options(endpoint.base_url, timeout)),
-            timeout=timeout,
-        )
+        with setting_up(endpoint):
+            self._client = anthropic.AsyncAnthropic(
+                api_key=endpoint.key or "none",  # an explicit one keeps the SDK from looking for others
+                base_url=endpoint.base_url,
+                default_query=dict(endpoint.query),
+                max_retries=0,  # ours are logged
+                http_client=anthropic.DefaultAsyncHttpxClient(**http_options(endpoint.base_url, timeout)),
+                timeout=timeout,
+            )
 
     @property
     def context_window(self) -> int | None:

@@ -19,14 +19,20 @@ from acp_bridge.content import Failure, FailureKind, JsonObject
 from acp_bridge.limits import EVENT, MIB
 from acp_bridge.text import escaped, mended_text
 
+from .endpoint import Endpoint
 from .model import Failed
 from .script import RETRYABLE
+from .settings import PLACE, network_hint
 from .sse import EventTooLarge
-from .wire import Refused, Stalled, UnreadableBody
+from .wire import Refused, Stalled, UnreadableBody, is_loopback, shown_url
 
 logger = logging.getLogger(__name__)
 
 _MAX_MESSAGE = 600
+_HEADERS = (
+    "look at the key, and at OPENAI_ORG_ID, OPENAI_PROJECT_ID, OPENAI_CUSTOM_HEADERS, ANTHROPIC_AUTH_TOKEN and "
+    f"ANTHROPIC_CUSTOM_HEADERS {PLACE}"
+)
 _NO_HEADERS: Mapping[str, str] = {}
 
 _STATUS: dict[int, FailureKind] = {
@@ -75,11 +81,17 @@ _OVERFLOW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Whom a failure is told of. `secret` is taken out of every message."""
+    """Whom a failure is told of.
+
+    Attributes:
+        secret: taken out of every message.
+        hint: what else may be to blame if it cannot be reached.
+    """
 
     name: str
     base_url: str
     secret: str = ""
+    hint: str = ""
 
     def redacted(self, text: str) -> str:
         """Return `text` without the key, cut to what a person reads, in characters that log and terminal can take."""
@@ -113,11 +125,21 @@ class Provider:
         kind = _kind(status, word, said)
         return self.failed(
             kind,
-            f"{self.name} answered {status}{f': {said}' if said else ''}{_remedy(kind)}",
+            f"{self.name} answered {status}{f': {said}' if said else ''}{self._remedy(kind, status, headers)}",
             status=status,
             retry_after_s=retry_after_s(headers) if kind in RETRYABLE else None,
             exhausted=status == 402 or word in _EXHAUSTED,
         )
+
+    def _remedy(self, kind: FailureKind, status: int, headers: Mapping[str, str]) -> str:
+        if kind == "auth":
+            return "; check the key and what the account may use"
+        if 300 <= status < 400:
+            to = shown_url(headers.get("location", "")) or "nowhere"
+            return f" and leads to {to}, which is not followed: key and conversation go where you say and nowhere else"
+        if status == 404 and self.name != "anthropic" and not self.base_url.endswith("/v1"):
+            return f"; check the model's name and the address {self.base_url}, which with most servers ends in /v1"
+        return ""
 
     def told(self, error: object) -> Failed:
         """Return what an error object inside a stream means."""
@@ -165,6 +187,8 @@ class Provider:
                 return self.cut(f"the answer cannot be read: {unreadable}")
             case cause:
                 pass
+        if names & {"UnicodeEncodeError", "LocalProtocolError"} or type(cause).__name__ == "LocalProtocolError":
+            return self.failed("unavailable", f"a request to {self.name} holds what no header can carry; {_HEADERS}")
         if names & {"APITimeoutError", "TimeoutException", "TimeoutError"}:
             return self.failed("timeout", f"{self.name} at {self.base_url} did not answer in time")
         if "APIConnectionError" in names:
@@ -179,9 +203,16 @@ class Provider:
         if names & {"RemoteProtocolError", "ReadError", "WriteError"}:
             return self.failed("connection", f"{self.name} at {self.base_url} closed the connection without an answer")
         detail = f" ({cause})" if cause is not None and str(cause) else ""
-        return self.failed(
-            "connection", f"cannot reach {self.name} at {self.base_url}{detail}; check that it runs and the address"
-        )
+        remedy = "; check that it runs and the address"
+        if "CERTIFICATE_VERIFY_FAILED" in detail:
+            remedy = "; if a proxy of your network signs connections, name its certificate in SSL_CERT_FILE"
+        return self.failed("connection", f"cannot reach {self.name} at {self.base_url}{detail}{remedy}{self.hint}")
+
+
+def provider_of(endpoint: Endpoint) -> Provider:
+    """Return whom failures at an endpoint are told of."""
+    hint = "" if is_loopback(endpoint.base_url) else network_hint(endpoint.base_url, endpoint.network)
+    return Provider(endpoint.provider, shown_url(endpoint.base_url), endpoint.key, hint)
 
 
 def says_error(event: JsonObject) -> bool:
@@ -220,10 +251,6 @@ def _kind(status: int | None, word: str, said: str) -> FailureKind:
     if status is None:
         return "bad_request" if word.startswith("invalid") else "overloaded"
     return _STATUS.get(status) or ("overloaded" if status >= 500 else "bad_request")
-
-
-def _remedy(kind: FailureKind) -> str:
-    return "; check the key and what the account may use" if kind == "auth" else ""
 
 
 def _parsed(body: str) -> JsonObject | None:

@@ -26,12 +26,12 @@ from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest,
 
 from .dress import arguments_text, image_bytes, link_text, lost_text, resource_text, wire_id
 from .endpoint import Endpoint
-from .failures import Provider
+from .failures import provider_of
 from .model import Delta
 from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
 from .reading import answered
-from .wire import http_options, shown_url
+from .wire import http_options, setting_up
 
 _NO_KEY = "none"  # the SDK insists on one; servers that want none take any
 
@@ -41,15 +41,17 @@ class OpenAIModel:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._provider = Provider(endpoint.provider, shown_url(endpoint.base_url), endpoint.key)
+        self._provider = provider_of(endpoint)
         timeout = openai.Timeout(endpoint.idle_s, connect=endpoint.connect_s)
-        self._client = openai.AsyncOpenAI(
-            api_key=endpoint.key or _NO_KEY,
-            base_url=endpoint.base_url,
-            max_retries=0,  # ours are logged
-            http_client=openai.DefaultAsyncHttpxClient(**http_options(endpoint.base_url, timeout)),
-            timeout=timeout,
-        )
+        with setting_up(endpoint):
+            self._client = openai.AsyncOpenAI(
+                api_key=endpoint.key or _NO_KEY,
+                base_url=endpoint.base_url,
+                default_query=dict(endpoint.query),
+                max_retries=0,  # ours are logged
+                http_client=openai.DefaultAsyncHttpxClient(**http_options(endpoint.base_url, timeout)),
+                timeout=timeout,
+            )
         if endpoint.provider != "openai":  # what the environment holds for OpenAI is nothing for somebody else's server
             self._client.organization = self._client.project = None
             self._client._custom_headers = {}  # noqa: SLF001 - the SDK fills it from OPENAI_CUSTOM_HEADERS

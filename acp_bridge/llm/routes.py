@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
 from acp_bridge.errors import ConfigError
 
@@ -20,6 +21,8 @@ from .facts import Facts, facts_of
 from .model import Model
 from .replay import Recorder, replayed
 from .scripted import ScriptedModel
+from .settings import NETWORK, PLACE, check_key, check_network, meant_url
+from .wire import is_loopback
 
 
 class AuthRequired(ConfigError):
@@ -110,6 +113,9 @@ KEYLESS = (
 )
 """What whoever has no usable route is told besides, wherever it is said."""
 
+_STALLS = 5
+"""How many times as long as it may be silent, a provider may send only what is nothing of an answer."""
+
 _LOCAL_IDLE_S = 600.0
 """A local model may read a long prompt for minutes before its first word, and says nothing meanwhile."""
 
@@ -137,37 +143,54 @@ class Options:
         keys: by provider; each is sent to that provider's address and nowhere else.
         base_urls: by provider, where they differ from the preset's.
         idle_s: how long a provider may be silent; None for 120, or 600 for a local one.
+        stall_s: how long it may send nothing of an answer, whatever else it sends; None for five times that.
         context_window, takes_images: override what is known of the model.
         models: what is said of single ones, by route; it overrides those two.
         max_output_tokens: for providers that insist on a limit; None for what the model allows.
         local_environ: the environment of the process behind a `local:` route.
+        network: the variables that the HTTP library reads.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
     connect_s: float = 10
     idle_s: float | None = None
+    stall_s: float | None = None
     context_window: int | None = None
     takes_images: bool | None = None
     models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
     max_output_tokens: int | None = None
     local_environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    network: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-def options_from(environ: Mapping[str, str], said: Mapping[str, Mapping[str, Any]] | None = None) -> Options:
+def options_from(
+    environ: Mapping[str, str],
+    said: Mapping[str, Mapping[str, Any]] | None = None,
+    requests: Mapping[str, Any] | None = None,
+) -> Options:
     """Return what models are opened with.
 
     Args:
         environ: gives keys and addresses: `X_API_KEY`, `X_BASE_URL`, `OLLAMA_HOST`.
         said: of single models, by route, as `ModelSettings` takes it.
+        requests: how long a provider may take, as `Options` takes it.
     """
     models = {route: ModelSettings(**settings) for route, settings in (said or {}).items()}
     keys = {name: key for name, preset in PRESETS.items() if (key := environ.get(preset.key_variable, "").strip())}
-    urls = {name: url for name in PRESETS if (url := environ.get(f"{name.upper()}_BASE_URL", "").strip())}
+    urls = {name: _meant(name, url) for name in PRESETS if (url := environ.get(f"{name.upper()}_BASE_URL", "").strip())}
     if "ollama" not in urls and (host := environ.get("OLLAMA_HOST", "").strip()):
         urls["ollama"] = _ollama_url(host)
     local = {name: value for name, value in environ.items() if _LOCAL_NAMES.fullmatch(name)}
-    return Options(keys=keys, base_urls=urls, models=models, local_environ=local)
+    network = {name: value for name, value in environ.items() if name in NETWORK}
+    return Options(keys=keys, base_urls=urls, models=models, local_environ=local, network=network, **(requests or {}))
+
+
+def _meant(provider: str, url: str) -> str:
+    try:
+        return address_of(provider, url)
+    except ConfigError:
+        return url  # refused where it is used, and not where another provider is
 
 
 def is_provider(name: str) -> bool:
@@ -214,29 +237,51 @@ def endpoint_of(route: Route, options: Options) -> Endpoint:
     """
     preset = PRESETS[route.provider]
     own_url = options.base_urls.get(route.provider)
-    base_url = own_url or preset.base_url
-    if not re.match(r"https?://[^/\s]+", base_url):
-        raise ConfigError(f"the address {base_url!r} of {route.provider!r} must begin with http:// or https://")
+    base_url, _, query = (address_of(route.provider, own_url) if own_url else preset.base_url).partition("?")
     key = options.keys.get(route.provider, "")
+    check_key(key, preset.key_variable)
     if not key and preset.needs_key and own_url is None:  # who gives an address may have a server that wants no key
         raise AuthRequired(
-            f"{route.provider} needs a key: set {preset.key_variable} in the environment of the agent "
-            f"(in the editor's settings: its `env`), or choose another model with ACP_BRIDGE_MODEL. {KEYLESS}",
+            f"{route.provider} needs a key: set {preset.key_variable} {PLACE}, "
+            f"or choose another model with ACP_BRIDGE_MODEL. {KEYLESS}",
             provider=route.provider,
             variables=(preset.key_variable,),
         )
+    if not is_loopback(base_url):
+        check_network(base_url, options.network)
     local = not preset.needs_key or own_url is not None
+    idle_s = options.idle_s or (_LOCAL_IDLE_S if local else 120)
     facts = _known_of(route, options)
     return Endpoint(
         provider=route.provider,
         model=route.model,
         base_url=base_url,
+        query=tuple(parse_qsl(query, keep_blank_values=True)),
         key=key,
         context_window=facts.context_window,
         takes_images=facts.takes_images,
         connect_s=options.connect_s,
-        idle_s=options.idle_s or (_LOCAL_IDLE_S if local else 120),
+        idle_s=idle_s,
+        stall_s=options.stall_s or _STALLS * idle_s,
+        network=options.network,
         max_output_tokens=facts.max_output_tokens,
+    )
+
+
+def address_of(provider: str, text: str) -> str:
+    """Return the base address that was meant by what is set for a provider.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    preset = PRESETS[provider]
+    variable = f"{provider.upper()}_BASE_URL"
+    return meant_url(
+        text,
+        adapter=preset.adapter,
+        usual=preset.base_url,
+        at_home=not preset.needs_key,
+        variable=f"{variable} or OLLAMA_HOST" if provider == "ollama" else variable,
     )
 
 

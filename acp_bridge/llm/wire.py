@@ -6,15 +6,19 @@ providers. Both SDKs are made by one generator, so what is said here holds for b
 
 import logging
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 
+from acp_bridge.errors import ConfigError
 from acp_bridge.limits import ERROR_BODY
+
+from .endpoint import Endpoint
+from .settings import PLACE
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +77,22 @@ def http_options(base_url: str, timeout: Any) -> dict[str, Any]:
     if base_url.startswith("http://"):  # no certificate to check, so none of the 30 ms to load those to check by
         options["verify"] = False
     return options
+
+
+@contextmanager
+def setting_up(endpoint: Endpoint) -> Generator[None]:
+    """Set up a client; what goes wrong is wrong in what was set for it.
+
+    Raises:
+        ConfigError: it names the variables that are read for it.
+    """
+    try:
+        yield
+    except Exception as exc:
+        looked_at = sorted(name for name, value in endpoint.network.items() if value)
+        hint = f"; look at {', '.join(looked_at)} {PLACE}" if looked_at else ""
+        url = shown_url(endpoint.base_url)
+        raise ConfigError(f"{endpoint.provider} at {url} cannot be reached as it is set up: {exc}{hint}") from exc
 
 
 def shown_url(url: str) -> str:

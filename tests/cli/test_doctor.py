@@ -121,3 +121,26 @@ def test_doctor_works_in_a_process_of_its_own(spawn: Run) -> None:
     told = spawn("doctor", ACP_BRIDGE_MODEL="demo")
     assert told.code == 0 and told.err == ""
     assert {line.split("\t")[0] for line in told.out.splitlines()} <= {"ok", "warning"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OPENAI_API_KEY", "sk-0123456789…"),
+        ("OPENAI_API_KEY", "sk-01234\n56789"),
+        ("OPENAI_BASE_URL", "localhost:8000/v1"),
+        ("ALL_PROXY", "socks4://127.0.0.1:1"),
+        ("SSL_CERT_FILE", "/nowhere.pem"),
+    ],
+)
+def test_what_is_set_wrongly_is_told_alike_by_the_doctor_and_by_a_run(run: Run, variable: str, value: str) -> None:
+    environ = {"ACP_BRIDGE_MODEL": "openai:m", "OPENAI_API_KEY": "sk-0123456789", variable: value}
+    examined = run("doctor", "--json", **environ)
+    found = checks(examined)["Model"]
+    assert (examined.code, found["level"]) == (1, "problem")
+    said = found["detail"].removeprefix("openai:m: ")
+    assert f"{variable} in the environment of the agent" in said
+    told = run("run", "hello", **environ)
+    assert told.code != 0
+    assert "defect" not in told.err + examined.err
+    assert " ".join(said.split()) in " ".join(told.err.split())

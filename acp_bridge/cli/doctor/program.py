@@ -92,9 +92,8 @@ async def model(config: Config) -> Check:
             remedy=f"{exc}; if an editor's settings give it, all is well",
         )
     except (ConfigError, OSError) as exc:
-        return Check(
-            name="Model", level="problem", detail=f"{route}: {exc}", remedy="correct ACP_BRIDGE_MODEL or `model`"
-        )
+        remedy = "correct what it names, or ACP_BRIDGE_MODEL or `model`"
+        return Check(name="Model", level="problem", detail=f"{route}: {exc}", remedy=remedy)
     await opened.aclose()
     return (
         await _served(config, parsed)
