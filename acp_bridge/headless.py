@@ -221,13 +221,26 @@ class Turn:
 
 
 class Session:
-    """A session that is open in this process."""
+    """A session that is open in this process.
 
-    def __init__(self, agent: Agent, front: _Front, recovery: Recovery, close: Callable[[], Awaitable[None]]) -> None:
+    Attributes:
+        recovery: what an earlier process left, as the log tells it.
+        notices: what its user should know of how it was opened, such as notes for agents that were left out.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        front: _Front,
+        recovery: Recovery,
+        close: Callable[[], Awaitable[None]],
+        notices: tuple[str, ...] = (),
+    ) -> None:
         self._agent = agent
         self._front = front
         self._close = close
         self.recovery = recovery
+        self.notices = notices
 
     @property
     def id(self) -> str:
@@ -348,7 +361,7 @@ class Runtime:
                 undo()
                 await self.sessions.close(journal.session_id)
 
-        return Session(agent, front, recovery, close)
+        return Session(agent, front, recovery, close, made.notices)
 
 
 @asynccontextmanager

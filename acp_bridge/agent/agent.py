@@ -62,6 +62,7 @@ class Parts:
         route, mode: in force until the session's own configuration says otherwise.
         tools: by name; the owner may add to it (an MCP server's), the next request offers them.
         instructions: the project's notes for agents, as text.
+        notices: what its user should know of how it was made, a sentence each.
         earlier_ended: waits a moment for commands of an earlier process and says whether they have ended; None for a
             session that had no earlier process.
         equipped: waits a moment for tools that are still being started.
@@ -78,6 +79,7 @@ class Parts:
     mode: Mode
     settings: Settings = field(default_factory=Settings)
     instructions: str = ""
+    notices: tuple[str, ...] = ()
     system: str = ""
     earlier_ended: Callable[[], Awaitable[bool]] | None = None
     secrets: Secrets = field(default_factory=Secrets)
@@ -419,7 +421,9 @@ class Agent:
         parts = self._parts
         return Setting(
             route=self.route,
-            system=system_prompt(parts.workspace, self.mode, instructions=parts.instructions, base=parts.system),
+            system=parts.secrets.hidden(
+                system_prompt(parts.workspace, self.mode, instructions=parts.instructions, base=parts.system)
+            ),
             tools=dict(parts.tools),
             options={},
         )

@@ -13,7 +13,7 @@ from acp_bridge.text import Secrets
 from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
 
 from .agent import Parts
-from .instructions import project_instructions
+from .instructions import project_notes
 from .options import Options
 from .runtime import Models
 from .settings import Settings
@@ -73,6 +73,7 @@ class Assembly:
         """
         earlier_ended = self.earlier_ended
         workspace = workspace_of(place, spill=self.spill(session_id), protected=self.protected, homes=self.homes)
+        notes = await project_notes(workspace, self.secrets)
         return Parts(
             policy=self.policy,
             models=self.models,
@@ -85,7 +86,8 @@ class Assembly:
             settings=self.settings,
             mode=self.mode,
             system=self.system,
-            instructions=await project_instructions(workspace.roots),
+            instructions=notes.text,
+            notices=notes.left_out,
             earlier_ended=partial(earlier_ended, session_id) if taken and earlier_ended is not None else None,
             secrets=self.secrets,
         )

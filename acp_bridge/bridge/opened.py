@@ -64,6 +64,7 @@ class Opened:
     servers: McpServers | None
     place: Place
     named: list[McpServer]
+    notices: tuple[str, ...] = ()
     jobs: set[Job] = field(default_factory=set[Job])
     """What was asked of the agent and is not answered yet."""
 
@@ -204,7 +205,9 @@ class OpenSessions:
         conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
         conversation.on_dismissed = partial(agent.cancel, "client")
-        entry = self._entries[journal.session_id] = Opened(agent, conversation, parts.commands, mcp, place, servers)
+        entry = self._entries[journal.session_id] = Opened(
+            agent, conversation, parts.commands, mcp, place, servers, parts.notices
+        )
         self._agents.start(agent)
         return entry
 
@@ -232,6 +235,8 @@ class OpenSessions:
                 "MCP servers are not used",
                 f"Only stdio is supported, so not called: {', '.join(remote)}",
             )
+        if entry.notices:
+            self.tell(entry, "warning", "Notes for agents that were left out", ". ".join(entry.notices))
         if entry.servers is not None:
             entry.servers.on_problem(partial(self._tell_problem, entry))
 

@@ -200,7 +200,8 @@ class _JsonPrinter:
 
     def session(self, session: Session) -> None:
         recovered = None if session.recovery.clean else session.recovery.members()
-        self._line({"type": "session", "sessionId": session.id, "recovered": recovered})
+        about = {"notices": list(session.notices)} if session.notices else {}
+        self._line({"type": "session", "sessionId": session.id, "recovered": recovered, **about})
 
     def happened(self, happened: Happened) -> None:
         match happened:
@@ -242,6 +243,8 @@ class _TextPrinter:
         self._note(f"[dim]session {session.id}[/dim]")
         if session.recovery.interrupted:
             self._note("[yellow]the last turn was interrupted; what was recovered is in the session[/yellow]")
+        for notice in session.notices:
+            self._note(f"[yellow]notes for agents left out: {escape(notice)}[/yellow]")
 
     def happened(self, happened: Happened) -> None:
         match happened:

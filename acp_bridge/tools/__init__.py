@@ -12,6 +12,7 @@ from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
 from .known_files import KnownFiles
 from .list_files import ListFiles
 from .mcp import McpOptions, McpServers, ServerSpec
+from .paths import accessed, resolved
 from .permission import MODES, Choice, Mode, PermissionOption, Permit, Question
 from .pipeline import Pipeline, Watcher, parsed_arguments
 from .read_file import ReadFile
@@ -50,12 +51,14 @@ __all__ = [
     "UserAnswer",
     "Watcher",
     "Workspace",
+    "accessed",
     "builtin_tools",
     "composed_tools",
     "contained",
     "digest",
     "earlier_commands_ended",
     "parsed_arguments",
+    "resolved",
     "title",
 ]
 
