@@ -4,11 +4,14 @@ Owns the frozen values and their JSON form. Knows neither a provider's nor the p
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from acp_bridge.text import mended_text
 
 JsonObject: TypeAlias = dict[str, Any]
+
+CALL_KEY_VARIABLE: Final = "ACP_BRIDGE_CALL_KEY"
+"""The variable in which a command finds the key of the call that runs it."""
 
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]

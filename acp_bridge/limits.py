@@ -56,6 +56,9 @@ SPILL: Final = 64 * MIB
 RESULT: Final = 100_000
 """Characters of one block of a result that the model is given."""
 
+NESTED_CALLS: Final = 8
+"""Levels of tools that call tools."""
+
 # --- MCP servers ---
 SERVER_LINE: Final = 16 * MIB
 """Bytes of one message of a server."""
@@ -105,6 +108,7 @@ TABLE: Final = (
     Limit("a command's output, its end", OUTPUT_TAIL, "bytes", "the middle is left out and counted"),
     Limit("a command's whole output in a file", SPILL, "bytes", "the file ends there, and the result says so"),
     Limit("a block of a result", RESULT, "characters", "cut in its middle, and says so"),
+    Limit("tools that call tools", NESTED_CALLS, "levels", "the inner call is refused"),
     Limit("a message of an MCP server", SERVER_LINE, "bytes", "dropped; its call fails"),
     Limit("tools of an MCP server", SERVER_TOOLS, "tools", "the rest is named as left out"),
     Limit("MCP tools of a session", SESSION_TOOLS, "tools", "the rest is named as left out"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import anyio
@@ -30,6 +31,9 @@ DRAIN_S = 0.3
 QUIET_S = 0.05
 """After the shell ended: how long its pipe is read at most, and how long a silence ends that."""
 PROGRESS_S = 0.1
+
+
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +59,16 @@ class Commands(Protocol):
     """Runs commands so that none outlives its session, also after SIGKILL of this process."""
 
     async def run(
-        self, command: str, *, cwd: Path, timeout_s: float, name: str, progress: Callable[[str], None]
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        timeout_s: float,
+        name: str,
+        progress: Callable[[str], None],
+        env: Mapping[str, str] = NOTHING_MORE,
     ) -> Ended:
-        """Run `sh -c command` until the shell ends.
+        """Run `sh -c command` until the shell ends, with the variables of `env` beside the usual ones.
 
         Cancelled, it ends every descendant of the command first.
         """
@@ -92,7 +103,14 @@ class GuardedCommands:
         self._children: set[GuardedChild] = set()
 
     async def run(
-        self, command: str, *, cwd: Path, timeout_s: float, name: str, progress: Callable[[str], None]
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        timeout_s: float,
+        name: str,
+        progress: Callable[[str], None],
+        env: Mapping[str, str] = NOTHING_MORE,
     ) -> Ended:
         """Run `sh -c command` under a guard of its own until the shell ends, whatever still holds its pipes."""
         self._children = {child for child in self._children if not child.is_gone()}
@@ -104,7 +122,7 @@ class GuardedCommands:
                 source, sink = _pipe(pipe)
                 fds = Descriptors(subprocess.DEVNULL, sink.fileno(), sink.fileno(), drain=source.fileno())
                 argv = ("/bin/sh", "-c", command)
-                await guard(argv, env=self._env, cwd=cwd, fds=fds, keep=held.append, running=self._running)
+                await guard(argv, env={**self._env, **env}, cwd=cwd, fds=fds, keep=held.append, running=self._running)
                 sink.close()  # else the end of the output could never be seen
                 code, left = await _watched(held[0], source.fileno(), capture, timeout_s, progress)
             return Ended(code=code, output=capture.text(), cut=capture.cut, spilled=capture.spilled, left_running=left)

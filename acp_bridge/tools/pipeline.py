@@ -7,8 +7,6 @@ Knows neither a model nor a client. Logging is never cancelled: only the waits i
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Protocol
 
 import anyio
 
@@ -28,29 +26,18 @@ from acp_bridge.session import (
 )
 from acp_bridge.text import Secrets, mended, mended_text, read_json
 
-from .asking import hidden_said, inquired, leading_elsewhere, readable
+from .asking import hidden_said, leading_elsewhere, readable
 from .files import Files
 from .guard import Commands
-from .known_files import KnownFiles
-from .permission import Choice, Mode, PermissionOption, Permit, Question, decide, denial, options_for
-from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, UserAnswer, Workspace
+from .nested import inner_request, refused_inside
+from .permission import Choice, Mode, PermissionOption, Question, decide, denial, options_for
+from .progress import KEY_JOIN, Progress, Watcher
+from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, Workspace
 
 logger = logging.getLogger(__name__)
 
 MAX_PARALLEL = 10
 """Calls marked parallel that run side by side."""
-
-
-class Watcher(Permit, Protocol):
-    """Who is asked for permission and shown passing output."""
-
-    def progress(self, call_id: str, output: str) -> None:
-        """The output of a running call is `output` so far."""
-        ...
-
-    async def inquire(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
-        """Ask the user what the model wants to know."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +96,7 @@ class Pipeline:
             self._settle(turn, step, request, checked)
             return
         tool, arguments, access = checked
-        progress = _Progress(self, request.call_id)
+        progress = Progress(self, request, tool)
         refusal = await self._refused(tool, request, arguments, access, progress.made(access))
         if refusal is not None:
             self._settle(turn, step, request, refusal)
@@ -195,7 +182,7 @@ class Pipeline:
             return _refusal("DENIED", denial(self.mode(), "nobody" if option is None else "person"))
         grant = None
         if option.kind == "allow_always":
-            grant = {"id": f"grant_{request.call_id}", "tool": request.name, "scope": access.scope}
+            grant = {"id": f"grant_{call.key.rpartition(KEY_JOIN)[2]}", "tool": request.name, "scope": access.scope}
         self.journal.append(
             PermissionDecided(call_id=request.call_id, outcome="allowed", option_id=option.option_id, grant=grant)
         )
@@ -227,7 +214,7 @@ class Pipeline:
         request: ToolRequest,
         arguments: JsonObject,
         access: Access,
-        progress: "_Progress",
+        progress: Progress,
         failures: list[Failure],
     ) -> ToolOutput:
         """Pass the tool barrier and run the body; nothing that waits stands between the two."""
@@ -242,15 +229,12 @@ class Pipeline:
         mode = self.mode()
         if decide(mode, access, tool=tool.spec.name, grants=()) == "deny":  # narrowed while the call waited
             return _refusal("DENIED", f"{denial(mode, 'mode')} It was not run.")
-        return await self._ran(tool, request, arguments, access, progress)
+        return await self._ran(request, arguments, access, progress)
 
-    async def _ran(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, progress: "_Progress"
-    ) -> ToolOutput:
+    async def _ran(self, request: ToolRequest, arguments: JsonObject, access: Access, progress: Progress) -> ToolOutput:
         try:
             with self.cancellation.scope():
-                output = await tool.run(arguments, progress.made(access))
-                return replace(output, digests=progress.files.digests(output.digests))
+                return await progress.run(arguments, access)
         except ToolError as exc:
             return _refusal(exc.code, str(exc))
         except Exception:
@@ -259,10 +243,35 @@ class Pipeline:
         so_far = f" Its output until then:\n{progress.output}" if progress.output else ""
         return _refusal("ABORTED", f"It was stopped after it had begun; it may have been done in part.{so_far}")
 
+    async def run_inner(self, outer: Progress, name: str, arguments: JsonObject) -> ToolOutput:
+        """Run a tool as a part of the call of another: under its intent and its barrier, which was passed.
+
+        Everything else is as for any call: its arguments are checked, its permission is asked for, it can be stopped.
+        """
+        request, tool = inner_request(outer.request, self.tools.get(name), name, arguments, self.workspace)
+        if tool is not None and (refusal := refused_inside(outer.depth, outer.tool, tool)):
+            return _refusal("DENIED", refusal)
+        checked = self._validated(request)
+        if isinstance(checked, ToolOutput):
+            return checked
+        tool, arguments, access = checked
+        inner = Progress(self, request, tool, outer)
+        async with outer.asking:  # one question at a time about one call
+            refused = await self._refused(tool, request, arguments, access, inner.made(access))
+        if refused is not None:
+            return refused
+        output = await self._ran(request, arguments, access, inner)
+        outer.known.update(output.digests)
+        self._log_plan(output)
+        return output
+
+    def _log_plan(self, output: ToolOutput) -> None:
+        if output.plan is not None:
+            self.journal.append(PlanUpdated(entries=tuple(mended(entry) for entry in output.plan)))
+
     def _settle(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
         bounded = _bounded(output, self.secrets)
-        if bounded.plan is not None:
-            self.journal.append(PlanUpdated(entries=tuple(mended(entry) for entry in bounded.plan)))
+        self._log_plan(bounded)
         self.journal.append(
             ToolResult(
                 turn=turn,
@@ -278,37 +287,6 @@ class Pipeline:
 
 
 _NEVER_RAN = "It was not run: the turn was stopped before it began."
-
-
-class _Progress:
-    """One call on its way: its output so far, and its files, which are the same for who is asked and for the body."""
-
-    def __init__(self, pipeline: Pipeline, call_id: str) -> None:
-        self._pipeline = pipeline
-        self._call_id = call_id
-        self.output = ""
-        self.files = KnownFiles(
-            pipeline.files,
-            pipeline.journal.log.state.digests,
-            since_ms=pipeline.journal.log.records[0].time,
-        )
-
-    def made(self, access: Access) -> Call:
-        pipeline = self._pipeline
-        return Call(
-            call_id=self._call_id,
-            workspace=pipeline.workspace,
-            files=self.files,
-            commands=pipeline.commands,
-            seen=pipeline.journal.log.state.digests,
-            progress=self._tell,
-            ask=partial(inquired, partial(pipeline.watcher.inquire, self._call_id)),
-            permitted=access.paths,
-        )
-
-    def _tell(self, output: str) -> None:
-        self.output = output = self._pipeline.secrets.hidden(output)
-        self._pipeline.watcher.progress(self._call_id, output)
 
 
 _DEPTH = 250

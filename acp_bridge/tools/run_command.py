@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from acp_bridge.content import JsonObject, Location, ShownBlock, Text
+from acp_bridge.content import CALL_KEY_VARIABLE, JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import COMMAND, OUTPUT_HEAD, OUTPUT_TAIL, SPILL
 from acp_bridge.text import escaped
@@ -86,8 +86,9 @@ class RunCommand:
         asked = parsed(_Arguments, arguments)
         cwd = permitted(asked.cwd or ".", call)
         timeout_s = asked.timeout_s or DEFAULT_S
+        env = {CALL_KEY_VARIABLE: call.key} if call.key else {}
         ended = await call.commands.run(
-            asked.command, cwd=cwd, timeout_s=timeout_s, name=call.call_id, progress=call.progress
+            asked.command, cwd=cwd, timeout_s=timeout_s, name=call.call_id, progress=call.progress, env=env
         )
         text = Text(text=_told(ended, timeout_s))
         if ended.code is None:

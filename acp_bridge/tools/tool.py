@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from acp_bridge.content import Effect, JsonObject, Location, ResultBlock, ShownBlock, ToolKind
+from acp_bridge.errors import ToolError
 from acp_bridge.session.events import ResultCode
 
 from .guard import Commands
@@ -88,11 +89,22 @@ class UserAnswer:
     text: str = ""
 
 
+async def _dispatch_nothing(name: str, arguments: JsonObject) -> "ToolOutput":
+    """Refuse: there is no pipeline behind this call."""
+    del arguments
+    raise ToolError(f"{name!r} cannot be called from here")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """What a body gets beside its arguments.
 
     Attributes:
+        key: names this call among those of all sessions, whoever runs them: session id and call id. It is the
+            idempotency key: a service that is handed it can tell a call that reaches it twice.
+        dispatch: has another tool run as a part of this call, by name and arguments, and returns its output, also
+            where that is a refusal. Its permission is asked for as ever; it must not do more than this tool's
+            `effect` says. What it would show, this tool shows or leaves out.
         seen: SHA-256 in hex by absolute path, of each file as this session last read or wrote it.
         ask: asks the user a question, with options to choose from or none for their own words.
         progress: tells what the output is so far, as a whole; shown while the body runs and kept if it is stopped.
@@ -108,6 +120,8 @@ class Call:
     progress: Callable[[str], None]
     ask: Callable[[str, tuple[str, ...]], Awaitable[UserAnswer]]
     permitted: tuple[Path, ...] | None = None
+    key: str = ""
+    dispatch: Callable[[str, JsonObject], Awaitable["ToolOutput"]] = _dispatch_nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

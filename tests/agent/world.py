@@ -53,6 +53,7 @@ from acp_bridge.tools import (
     ToolSpec,
     Workspace,
 )
+from acp_bridge.tools.guard import NOTHING_MORE
 
 CWD = Path("/work")
 PLACE = Place(cwd="/work", roots=("/work",))
@@ -239,7 +240,14 @@ class ToldTool:
 
 class NoCommands:
     async def run(
-        self, command: str, *, cwd: Path, timeout_s: float, name: str, progress: Callable[[str], None]
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        timeout_s: float,
+        name: str,
+        progress: Callable[[str], None],
+        env: Mapping[str, str] = NOTHING_MORE,
     ) -> Ended:
         raise AssertionError(f"{command!r} ran")
 

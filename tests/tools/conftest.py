@@ -23,6 +23,7 @@ from acp_bridge.tools import (
     Workspace,
     builtin_tools,
 )
+from acp_bridge.tools.guard import NOTHING_MORE
 from acp_bridge.tools.tool import UserAnswer
 
 
@@ -30,7 +31,14 @@ class NoCommands:
     """Stands where no command is to run."""
 
     async def run(
-        self, command: str, *, cwd: Path, timeout_s: float, name: str, progress: Callable[[str], None]
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        timeout_s: float,
+        name: str,
+        progress: Callable[[str], None],
+        env: Mapping[str, str] = NOTHING_MORE,
     ) -> Ended:
         raise AssertionError(f"{command!r} ran")
 

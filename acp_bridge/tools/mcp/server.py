@@ -33,6 +33,8 @@ EXIT_S = 0.5
 """What a server whose pipe is closed may take to be seen ending, and its last words to be read."""
 PAGES = 32
 """Pages of a list of tools."""
+CALL_KEY_META = "acp-bridge/callKey"
+"""Under which member of a call's `_meta` a server finds the key of the call."""
 MAX_ERROR = 4000
 """Characters of a server's error that the model is given."""
 
@@ -99,8 +101,8 @@ class Server:
             self._over.set()
             self.settled.set()
 
-    async def call(self, tool: str, arguments: JsonObject) -> JsonObject:
-        """Have it run a tool and return its result.
+    async def call(self, tool: str, arguments: JsonObject, key: str = "") -> JsonObject:
+        """Have it run a tool and return its result; `key` lets it tell a call that comes again.
 
         Raises:
             ToolError: with words for the model.
@@ -109,7 +111,8 @@ class Server:
         if talk is None:
             raise ToolError(f"It was not run: the MCP server {name} ended: {self._why or _UNKNOWN}. {_ADVICE}")
         try:
-            return await talk.ask("tools/call", {"name": tool, "arguments": arguments}, self._options.call_s)
+            params = {"name": tool, "arguments": arguments, **({"_meta": {CALL_KEY_META: key}} if key else {})}
+            return await talk.ask("tools/call", params, self._options.call_s)
         except ToolError as exc:
             advice = " It was told to stop, but may have done it." if exc.code == "TIMED_OUT" else ""
             raise ToolError(f"MCP server {name}: {mended_text(str(exc)[:MAX_ERROR])}.{advice}", code=exc.code) from exc

@@ -14,7 +14,7 @@ from .checking import checked
 from .offer import Offer
 from .results import output_of
 
-CallTool: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+CallTool: TypeAlias = Callable[[str, JsonObject, str], Awaitable[JsonObject]]
 
 
 class McpTool:
@@ -22,7 +22,7 @@ class McpTool:
 
     Args:
         server: the server's name, as its user knows it.
-        call: has the server run a tool, by the server's own name for it.
+        call: has the server run a tool, by the server's own name for it; the last argument is the call's key.
     """
 
     def __init__(self, server: str, offer: Offer, call: CallTool) -> None:
@@ -54,6 +54,6 @@ class McpTool:
             return ()
         return (Text(text=quoted(orjson.dumps(arguments, option=orjson.OPT_INDENT_2).decode(), "json")),)
 
-    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:  # noqa: ARG002 - it has no part in our files
+    async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Have the server run it; cancelled, tell the server, which may have done it by then."""
-        return output_of(await self._call(self._offer.tool, arguments))
+        return output_of(await self._call(self._offer.tool, arguments, call.key))

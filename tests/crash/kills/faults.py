@@ -4,7 +4,7 @@ Named by `ACP_BRIDGE_CHECKPOINT_POLICY=crash.kills.faults:NAME`.
 """
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import anyio.to_thread
 from acp_bridge.checkpoint import CheckpointPolicy, Options
 from acp_bridge.session import Durable, closers, journal, sessions
 from acp_bridge.tools import Ended, GuardedCommands
+from acp_bridge.tools.guard import NOTHING_MORE
 
 TOOLS = ("barrier", "body")
 FAULTS = {
@@ -105,7 +106,14 @@ def without_guard(options: Options) -> CheckpointPolicy:
     """Run commands as plain children in sessions of their own."""
 
     async def run(
-        self: GuardedCommands, command: str, *, cwd: Path, timeout_s: float, name: str, progress: Callable[[str], None]
+        self: GuardedCommands,
+        command: str,
+        *,
+        cwd: Path,
+        timeout_s: float,
+        name: str,
+        progress: Callable[[str], None],
+        env: Mapping[str, str] = NOTHING_MORE,
     ) -> Ended:
         def wait() -> int:
             return subprocess.run(["/bin/sh", "-c", command], cwd=cwd, start_new_session=True, check=False).returncode

@@ -46,6 +46,7 @@ class Bench:
             seen={},
             progress=lambda output: None,
             ask=_nobody,
+            key="s1:c1",
         )
         return await tool.run(tool.check(arguments), call)
 

@@ -138,6 +138,7 @@ async def test_a_cancelled_call_returns_at_once_and_the_server_is_told(
         assert await it.text("mcp__good__echo", text="next") == "next"
         said = journal(tmp_path, "good")
         call = next(message for message in said if message.get("params", {}).get("name") == "slow")
+        assert call["params"]["_meta"]["acp-bridge/callKey"] == "s1:c1"
         cancelled = [message["params"] for message in said if message["method"] == "notifications/cancelled"]
         assert [params["requestId"] for params in cancelled] == [call["id"]]
 
