@@ -121,13 +121,14 @@ async def serve(
     open_model: "Callable[[str], Model] | None" = None,
     tools: "Iterable[Tool]" = (),
     observers: "Iterable[ObserverSource]" = (),
+    system: str = "",
 ) -> int:
     """Serve one connection on `wire` until it ends; return the exit code.
 
     Args:
         config: all settings.
         wire: the claimed descriptors, or any two others.
-        store, policy, open_model, tools, observers: parts of one's own, see `acp_bridge.replacements.Replacements`.
+        store, policy, open_model, tools, observers, system: see `acp_bridge.replacements.Replacements`.
     """
     handshake = Handshake(
         program_version=__version__, auth_methods=lambda: () if config.model_configured else (CONFIGURED,)
@@ -137,7 +138,12 @@ async def serve(
         from acp_bridge.replacements import Replacements
 
         return Replacements(
-            store=store, policy=policy, open_model=open_model, tools=tuple(tools), observers=tuple(observers)
+            store=store,
+            policy=policy,
+            open_model=open_model,
+            tools=tuple(tools),
+            observers=tuple(observers),
+            system=system,
         )
 
     bridges: list[Bridge] = []

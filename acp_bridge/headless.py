@@ -374,19 +374,25 @@ async def open_runtime(
     open_model: Callable[[str], Model] | None = None,
     tools: Iterable[Tool] = (),
     observers: Iterable[ObserverSource] = (),
+    system: str = "",
 ) -> AsyncGenerator[Runtime]:
     """Open the runtime; leaving it closes every session in the one order.
 
     Args:
         config: all settings, e.g. `acp_bridge.config.load(os.environ)`.
         deadline: by when everything must have ended, asked when leaving; `CLOSE_S` from then, if it is not given.
-        store, policy, open_model, tools, observers: parts of one's own, see `acp_bridge.replacements.Replacements`.
+        store, policy, open_model, tools, observers, system: see `acp_bridge.replacements.Replacements`.
 
     Raises:
         ConfigError: a setting is impossible.
     """
     replacements = Replacements(
-        store=store, policy=policy, open_model=open_model, tools=tuple(tools), observers=tuple(observers)
+        store=store,
+        policy=policy,
+        open_model=open_model,
+        tools=tuple(tools),
+        observers=tuple(observers),
+        system=system,
     )
     ends: list[Deadline] = []
 

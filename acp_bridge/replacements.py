@@ -39,6 +39,7 @@ class Replacements:
     Attributes:
         tools: beside the built-in ones; a tool of a built-in's name replaces it.
         observers: beside those that the configuration names.
+        system: what the model is told it is, in place of the configured or built-in role.
     """
 
     store: Store | None = None
@@ -46,6 +47,7 @@ class Replacements:
     open_model: Callable[[str], Model] | None = None
     tools: tuple[Tool, ...] = ()
     observers: tuple[ObserverSource, ...] = ()
+    system: str = ""
 
 
 def entering(host: Hosting) -> Enter:

@@ -187,7 +187,7 @@ async def _runtime(
                 policy=given[POLICY],
                 models=models,
                 options=options,
-                system=options.system,
+                system=replacements.system or options.system,
                 tools=tools,
                 files=LocalFiles(),
                 commands=commands,

@@ -1,5 +1,6 @@
 """Parts of somebody else's that do not keep their port: each failure is named, told, and nobody else's."""
 
+import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
@@ -349,6 +350,31 @@ async def test_a_part_that_is_none_of_its_kind_is_refused_with_what_it_lacks() -
         with pytest.raises(ConfigError, match=said):
             async with open_runtime(config(), **parts):
                 raise AssertionError("it was composed")
+
+
+# --- the role ---
+
+
+@pytest.mark.parametrize("given", ["Python", "configuration"])
+async def test_an_agent_of_a_persona_of_its_own_is_told_so_and_of_its_workspace_still(
+    given: str, tmp_path: Path
+) -> None:
+    model, role = Asking(), "You are a librarian."
+    settings = config(**{"agent.system": role}) if given == "configuration" else config()
+    more: dict[str, Any] = {"system": role} if given == "Python" else {}
+    with anyio.fail_after(10):
+        async with open_runtime(settings, open_model=lambda _route: model, tools=[Greet()], **more) as runtime:
+            session = await runtime.new_session(str(tmp_path))
+            async with session.prompt("Greet.") as turn:
+                _ = [item async for item in turn]
+    system = model.requests[0].system
+    assert system.startswith(role)
+    assert "coding agent" not in system
+    assert f"Working directory: {tmp_path}" in system
+
+
+def test_a_command_that_is_an_agent_again_is_not_confused_by_its_calls_key() -> None:
+    assert load({"ACP_BRIDGE_CONFIG": os.devnull, "ACP_BRIDGE_CALL_KEY": "s:c"}).mode == "ask"
 
 
 # --- observers ---
