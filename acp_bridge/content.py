@@ -113,12 +113,20 @@ class ToolRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """A file's whole text before and after; `old_text` is None for a new file. `path` is absolute."""
+    """What a file held before and after: its whole text, or one place of it with a few lines around.
+
+    Attributes:
+        path: absolute.
+        old_text: None for a new file.
+        line, old_line: where a place begins, after and before, from 1; None of a whole text.
+    """
 
     type: ClassVar[str] = "diff"
     path: str
     old_text: str | None = None
     new_text: str
+    line: int | None = None
+    old_line: int | None = None
 
 
 PromptBlock: TypeAlias = Text | Image | ResourceLink | Resource

@@ -43,6 +43,8 @@ TEXT_FILE: Final = 10 * MIB
 
 PATH: Final = 4096
 """Characters of a path that a model names, as most systems have it; each part of it is looked at on the disk."""
+DRAWN: Final = 500_000
+"""Characters of one change of a file, before and after, that are logged and shown."""
 
 # --- commands and results ---
 COMMAND: Final = 64_000
@@ -104,6 +106,7 @@ TABLE: Final = (
     Limit("a text file", TEXT_FILE, "bytes", "refused, with other ways named"),
     Limit("a path that a model names", PATH, "characters", "refused"),
     Limit("a command", COMMAND, "characters", "refused, with another way named"),
+    Limit("what differs in a change of a file", DRAWN, "characters", "neither logged nor shown; its place is said"),
     Limit("a command's output, its beginning", OUTPUT_HEAD, "bytes", "the middle is left out and counted"),
     Limit("a command's output, its end", OUTPUT_TAIL, "bytes", "the middle is left out and counted"),
     Limit("a command's whole output in a file", SPILL, "bytes", "the file ends there, and the result says so"),

@@ -88,13 +88,15 @@ def tool_call_update(
     *,
     status: ToolStatus | None = None,
     content: Sequence[Json] | None = None,
+    locations: Sequence[Json] = (),
     raw_input: Any = None,
     raw_output: Any = None,
 ) -> Json:
     """Return what changed of a tool card; a list replaces the list."""
     update: Json = {"sessionUpdate": "tool_call_update", "toolCallId": call_id}
     content = None if content is None else list(content)
-    return _with(update, status=status, content=content, rawInput=raw_input, rawOutput=raw_output)
+    update = _with(update, status=status, content=content, rawInput=raw_input, rawOutput=raw_output)
+    return {**update, "locations": list(locations)} if locations else update
 
 
 def tool_text(text: str) -> Json:
@@ -103,7 +105,7 @@ def tool_text(text: str) -> Json:
 
 
 def tool_diff(path: str, old_text: str | None, new_text: str) -> Json:
-    """Return a diff of whole texts as tool content. `oldText` is null for a new file: one client needs the member."""
+    """Return a diff, whole or of one place, as tool content. `oldText` is null for a new file: a client needs it."""
     return {"type": "diff", "path": path, "oldText": old_text, "newText": new_text}
 
 

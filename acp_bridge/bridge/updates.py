@@ -249,7 +249,7 @@ def _card(request: ToolRequest, result: ToolResult | None, *, begun: bool = Fals
         name=request.name,
         kind=request.kind,
         status=_status(result) if result is not None else "in_progress" if begun else "pending",
-        locations=[outbound.location(place.path, place.line) for place in request.locations],
+        locations=_changed_places(result) or [outbound.location(place.path, place.line) for place in request.locations],
         raw_input=raw_input(request.arguments),
         raw_output=_raw_output(result) if result is not None else None,
         content=_content(result) if result is not None else (),
@@ -268,8 +268,22 @@ def raw_input(arguments: str) -> object:
 
 def _settled(result: ToolResult) -> Json:
     return outbound.tool_call_update(
-        result.call_id, status=_status(result), content=_content(result), raw_output=_raw_output(result)
+        result.call_id,
+        status=_status(result),
+        content=_content(result),
+        locations=_changed_places(result),
+        raw_output=_raw_output(result),
     )
+
+
+def _changed_places(result: ToolResult | None) -> list[Json]:
+    """Return where a call has changed files, for an editor that follows along; none if it was not drawn by places."""
+    shown = () if result is None else result.shown
+    return [
+        outbound.location(block.path, block.line)
+        for block in shown
+        if isinstance(block, Diff) and block.line is not None
+    ]
 
 
 def _raw_output(result: ToolResult) -> Json:

@@ -57,15 +57,18 @@ def hidden_said(block: ShownBlock) -> Iterator[ShownBlock]:
 def hidden_in(change: Diff) -> str:
     """Return what no eye sees in the lines that differ, and where; empty if there is nothing."""
     old, new = (change.old_text or "").split("\n"), change.new_text.split("\n")
-    places = [*_places(new, set(old), "line"), *_places(old, set(new), "old line")]
+    places = [
+        *_places(new, set(old), "line", change.line or 1),
+        *_places(old, set(new), "old line", change.old_line or 1),
+    ]
     if not places:
         return ""
     more = f"; and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
     return "Not to be seen in this change: " + "; ".join(places[:MOST_NAMED]) + more
 
 
-def _places(lines: list[str], others: set[str], word: str) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
+def _places(lines: list[str], others: set[str], word: str, first: int) -> Iterator[str]:
+    for number, line in enumerate(lines, first):
         if line in others:
             continue
         for found in unseen(line.removesuffix("\r")):

@@ -2,19 +2,36 @@
 
 from pathlib import Path
 
-from acp_bridge.content import Diff, ShownBlock, Text
+import anyio.to_thread
 
+from acp_bridge.content import Diff, ShownBlock, Text
+from acp_bridge.limits import DRAWN
+
+from .hunks import hunks
 from .tool import Call
 
-MAX_DRAWN = 1024 * 1024
-"""Characters of both texts up to which a diff is drawn: it lies in the log and goes over the wire as a whole."""
+
+async def drawn(path: Path, old: str | None, new: str) -> tuple[ShownBlock, ...]:
+    """Return the change as a reader is shown it and the log keeps it: the places that differ, or the whole new file.
+
+    What is too large to be shown is not kept either; its place is said.
+    """
+    return await anyio.to_thread.run_sync(_drawn, str(path), old, new)  # two texts of 10 MB take a while
 
 
-def drawn(path: Path, old: str | None, new: str) -> tuple[ShownBlock, ...]:
-    """Return the change as a reader is shown it."""
-    if len(old or "") + len(new) > MAX_DRAWN:
-        return (Text(text=f"{path}: changed; the file is too large to draw"),)
-    return (Diff(path=str(path), old_text=old, new_text=new),)
+def _drawn(path: str, old: str | None, new: str) -> tuple[ShownBlock, ...]:
+    if old is None:
+        places: tuple[Diff, ...] = (Diff(path=path, new_text=new),)
+    else:
+        places = tuple(
+            Diff(path=path, old_text=hunk.old, new_text=hunk.new, line=hunk.new_line, old_line=hunk.old_line)
+            for hunk in hunks(old, new)
+        )
+    size = sum(len(place.old_text or "") + len(place.new_text) for place in places)
+    if size <= DRAWN:
+        return places
+    where = "new" if old is None else f"changed from line {places[0].line} on"
+    return (Text(text=f"{path}: {where}; with {size:,} characters the change is too large to be shown"),)
 
 
 def unsaved_said(call: Call, path: Path) -> tuple[ShownBlock, ...]:

@@ -68,7 +68,7 @@ class EditFile:
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
         edit = await _planned(parsed(_Arguments, arguments), call)
-        return *drawn(edit.path, edit.old, edit.new), *unsaved_said(call, edit.path)
+        return *(await drawn(edit.path, edit.old, edit.new)), *unsaved_said(call, edit.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Replace, and return the diff."""
@@ -78,7 +78,7 @@ class EditFile:
         times = "" if edit.count == 1 else f" in {edit.count} places"
         return ToolOutput(
             content=(Text(text=f"Edited {asked.path}{times}."),),
-            shown=drawn(edit.path, edit.old, edit.new),
+            shown=await drawn(edit.path, edit.old, edit.new),
             digests={str(edit.path): call.files.digest_of(edit.path)},
         )
 

@@ -60,7 +60,7 @@ class WriteFile:
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
         write = await _planned(parsed(_Arguments, arguments), call)
-        return *drawn(write.path, write.old, write.new), *unsaved_said(call, write.path)
+        return *(await drawn(write.path, write.old, write.new)), *unsaved_said(call, write.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Write, and return the diff. A file that has this text already is done: the call may be a repetition."""
@@ -75,7 +75,7 @@ class WriteFile:
         count = len(new.splitlines())
         return ToolOutput(
             content=(Text(text=f"{what} {asked.path} ({count} line{'' if count == 1 else 's'}).{write.kept}"),),
-            shown=drawn(path, old, new),
+            shown=await drawn(path, old, new),
             digests={str(path): call.files.digest_of(path)},
         )
 

@@ -15,13 +15,18 @@ def unified(diff: Diff) -> list[str]:
     old, new = (diff.old_text or "").splitlines(), diff.new_text.splitlines()
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
+    above = (diff.line or 1) - 1
     first, last = max(head - _CONTEXT, 0), max(tail - _CONTEXT, 0)
     old_part, new_part = old[first : len(old) - last], new[first : len(new) - last]
     if len(old_part) + len(new_part) > _COMPARED:
-        return [f"@@ line {first + 1} @@", *(f"-{line}" for line in old_part), *(f"+{line}" for line in new_part)]
+        return [
+            f"@@ line {above + first + 1} @@",
+            *(f"-{line}" for line in old_part),
+            *(f"+{line}" for line in new_part),
+        ]
     lines: list[str] = []
     for group in difflib.SequenceMatcher(None, old_part, new_part, autojunk=False).get_grouped_opcodes(_CONTEXT):
-        lines.append(f"@@ line {first + group[0][3] + 1} @@")
+        lines.append(f"@@ line {above + first + group[0][3] + 1} @@")
         for kind, old_from, old_to, new_from, new_to in group:
             if kind == "equal":
                 lines.extend(f" {line}" for line in old_part[old_from:old_to])
