@@ -11,6 +11,7 @@ from acp_bridge.bridge.updates import live, replay
 from acp_bridge.content import Diff, Text, ToolRequest
 from acp_bridge.limits import DRAWN
 from acp_bridge.session import AssistantMessage, Record, ToolResult, encode_record
+from acp_bridge.tools.asking import hidden_in
 from acp_bridge.tools.changes import drawn
 
 pytestmark = pytest.mark.anyio
@@ -89,10 +90,20 @@ async def test_a_diff_of_ten_megabytes_leaves_the_loop_to_others() -> None:
                 await checkpoint()
 
     old = "line\n" * 2_000_000
+    shown: tuple[object, ...] = ()
     async with anyio.create_task_group() as tasks:
         scope = anyio.CancelScope()
         tasks.start_soon(others, scope)
-        [block] = await drawn(PATH, old, old[:-1] + "!\n")
+        shown = await drawn(PATH, old, old[:-1] + "!\n")
         scope.cancel()
-    assert isinstance(block, Diff)
+    assert [type(block) for block in shown] == [Diff]
     assert len(turns) > 20
+
+
+async def test_what_no_eye_sees_is_named_at_its_line_in_the_file() -> None:
+    lines = text_of(100_000)
+    new = [*lines]
+    new[499] = "x\u200by\n"
+    [block] = await drawn(PATH, "".join(lines), "".join(new))
+    assert isinstance(block, Diff)
+    assert "at line 500, column 2" in hidden_in(block)
