@@ -81,6 +81,7 @@ class Turn:
     phase: Phase = Phase.IDLE
     _number: int = field(default=0, init=False)
     _setting: Setting = field(init=False)
+    _shown: bool = field(default=False, init=False)  # whether some of the attempt under way was
     _brought: int = field(default=0, init=False)  # bytes of all attempts at the answer under way
 
     async def run(self) -> Outcome:
@@ -165,6 +166,7 @@ class Turn:
             if (blocked := await self._barred()) is not None:
                 return blocked
             self._move(Sign.SENT)
+            self._shown = False
             message_id = f"msg_{self._number}_{step}" + (f"_{attempt}" if attempt > 1 else "")
             ended = await self._streamed(step, message_id)
             if isinstance(ended, Finished | Outcome):
@@ -178,6 +180,8 @@ class Turn:
                     message_id=message_id,
                     failure=ended.failure,
                     retry_after_s=wait_s,
+                    attempts=self.options.max_attempts if wait_s is not None else None,
+                    discarded=self._shown,
                 )
             )
             if wait_s is None:
@@ -269,6 +273,7 @@ class Turn:
 
     def _take(self, delta: TextDelta | ThoughtDelta | ToolDelta, answer: Answer, step: int, message_id: str) -> None:
         answer.take(delta)
+        self._shown = self._shown or (not isinstance(delta, ToolDelta) and bool(delta.text.strip()))
         match delta:
             case TextDelta() if delta.text:
                 self.journal.stream(self._number, step, message_id, "text", delta.text)

@@ -53,6 +53,7 @@ from acp_bridge.session import (
     UserMessage,
     interruption_text,
     interruptions,
+    retry_text,
 )
 from acp_bridge.tools import parsed_arguments
 
@@ -85,6 +86,8 @@ def live(record: Record) -> tuple[Json, ...]:
             return _state(record.event)
         case UserMessage(source="program") as event:
             return tuple(_noted(event))
+        case RequestFailed() as event:
+            return tuple(_retried(event))
         case (
             SessionOpened()
             | SessionSalvaged()
@@ -94,7 +97,6 @@ def live(record: Record) -> tuple[Json, ...]:
             | UserMessage()
             | StepStarted()
             | RequestHeader()
-            | RequestFailed()
             | AssistantDelta()
             | PermissionAsked()
             | PermissionDecided()
@@ -165,6 +167,8 @@ def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
             yield from _answered(event, facts)
             if event.interrupted:
                 yield from _remark(event.id, CUT_OFF)
+        case RequestFailed() as event:
+            yield from _retried(event)
         case TurnEnded(turn=turn) if turn in facts.history:
             yield from _remark(str(turn), interruption_text(facts.history[turn]))
         case TurnEnded(reason="error") as event if event.failure is not None:
@@ -188,6 +192,12 @@ def _answered(message: AssistantMessage, facts: _Facts) -> Iterator[Json]:
 def _remark(about: str, text: str) -> Iterator[Json]:
     """Return a line of the program's own, not shown live; the blank line keeps it apart where messages are glued."""
     return _text_chunks(False, f"\n\n[{text}]", f"end_{about}")
+
+
+def _retried(event: RequestFailed) -> Iterator[Json]:
+    """Return a line between two attempts, apart from both where messages are glued."""
+    if text := retry_text(event):
+        yield from _text_chunks(False, f"\n\n[{text}]\n\n", f"retry_{event.message_id}")
 
 
 def _last_state(records: Sequence[Record]) -> Iterator[Json]:

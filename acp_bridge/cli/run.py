@@ -33,7 +33,7 @@ from acp_bridge.content import Failure, ToolRequest
 from acp_bridge.effects import leaves
 from acp_bridge.errors import BridgeError, ConfigError, SessionNotFound
 from acp_bridge.headless import Happened, Runtime, Session, Streamed, open_runtime
-from acp_bridge.session import AssistantMessage, Record, ToolResult, encode_record
+from acp_bridge.session import AssistantMessage, Record, RequestFailed, ToolResult, encode_record, retry_text
 from acp_bridge.tools import Choice, Question
 
 from .logs import log_to_stderr
@@ -254,6 +254,8 @@ class _TextPrinter:
                 self._open_line = not happened.text.endswith("\n")
             case Streamed():
                 pass
+            case Record(event=RequestFailed() as failed) if text := retry_text(failed):
+                self._note(f"[yellow]{escape(text)}[/yellow]")
             case Record(event=AssistantMessage() as message):
                 self._titles |= {b.call_id: b.title for b in message.content if isinstance(b, ToolRequest)}
             case Record(event=ToolResult() as result):

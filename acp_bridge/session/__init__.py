@@ -54,6 +54,7 @@ from .policy import BarrierKind, Durable, Policy
 from .recovery import Interruption, Recovery, continuable, interruptions, recovery_of
 from .recovery_words import CUT_OFF, NEVER_RAN, interruption_text, recovery_text, recovery_title
 from .repair import closers
+from .retry_words import retry_text
 from .sessions import Place, Sessions, milliseconds_now
 from .store import HeldSession, Loaded, Page, SessionFilter, SessionState, SessionSummary, Store
 from .transcript import (
@@ -144,4 +145,5 @@ __all__ = [
     "recovery_text",
     "recovery_title",
     "require_all_barriers",
+    "retry_text",
 ]

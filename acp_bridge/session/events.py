@@ -127,7 +127,13 @@ class RequestHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFailed:
-    """Closes an attempt: the deltas of `message_id` belong to no answer. `retry_after_s` is set if a retry follows."""
+    """Closes an attempt: the deltas of `message_id` belong to no answer.
+
+    Attributes:
+        retry_after_s: set if a retry follows.
+        attempts: how many attempts there may be in all; None in logs of earlier versions.
+        discarded: whether some of its answer had been shown.
+    """
 
     type: ClassVar[str] = "request/failed"
     turn: int
@@ -136,6 +142,8 @@ class RequestFailed:
     message_id: str
     failure: Failure
     retry_after_s: float | None = None
+    attempts: int | None = None
+    discarded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
