@@ -20,7 +20,6 @@ Owns which settings there are and where each comes from; later sources win. Know
 """
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from typing import Any, Final, TypeAlias
 
 from acp_bridge.content import CALL_KEY_VARIABLE
 from acp_bridge.errors import ConfigError
-from acp_bridge.text import Secrets
+from acp_bridge.redaction import Secrets, secrets_in
 
 Section: TypeAlias = Mapping[str, Any]
 
@@ -42,10 +41,6 @@ KEY_VARIABLES: Final = (
     "MISTRAL_API_KEY",
 )
 """The variables that hold providers' keys; one of them is enough to be configured."""
-
-_SECRET_NAME = re.compile(r"(?i)(?:.*_)?(?:API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSWORD)")
-_SECRET_CHARS = 8
-"""A shorter value is no secret worth its name, and would be found in any text."""
 
 _LEVELS = ("debug", "info", "warning", "error")
 _MODES = ("ask", "edit", "plan", "full")
@@ -120,10 +115,8 @@ class Config:
 
     @property
     def secrets(self) -> Secrets:
-        """The values that nothing may show: providers' keys, and whatever else the environment calls a secret."""
-        found = {name: value.strip() for name, value in self.environ.items() if _SECRET_NAME.fullmatch(name)}
-        longest_first = sorted(found.items(), key=lambda item: -len(item[1]))  # one may hold another
-        return Secrets({name: value for name, value in longest_first if len(value) >= _SECRET_CHARS})
+        """The values that nothing may show: providers' keys, and whatever else of the environment is secret."""
+        return Secrets(secrets_in(self.environ))
 
 
 def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Config:

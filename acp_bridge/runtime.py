@@ -28,6 +28,7 @@ from acp_bridge.errors import ConfigError, StoreError
 from acp_bridge.llm import PRESETS, detect_local, no_model_configured, options_from, parse_route, preload, takes_images
 from acp_bridge.plugins import named_parts, require_used_tables
 from acp_bridge.plugins import preload as preload_parts
+from acp_bridge.redaction import Secrets
 from acp_bridge.replacements import (
     Replacements,
     all_tools,
@@ -154,12 +155,13 @@ async def _runtime(
 
     made: weakref.WeakSet[Commands] = weakref.WeakSet()  # a closed session's go by themselves
 
-    def commands(session_id: str) -> Commands:
+    def commands(session_id: str, secrets: Secrets) -> Commands:
         runner = GuardedCommands(
             config.environ,
             config.commands.get("env", ()),
             spill=home / "sessions" / session_id / "spill" if on_disk else None,
             running=home / "sessions" / f"{session_id}.running" if on_disk else None,
+            secrets=secrets,
         )
         made.add(runner)
         return runner
@@ -170,6 +172,7 @@ async def _runtime(
             env=config.environ,
             cwd=cwd,
             running=home / "sessions" / f"{session_id}.running" if on_disk else None,
+            secrets=config.secrets,
         )
 
     async def earlier_ended(session_id: str) -> bool:

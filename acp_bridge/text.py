@@ -1,4 +1,4 @@
-"""What text may hold on its way to a log, a terminal or a person: mended, escaped, and without secrets.
+"""What text may hold on its way to a log, a terminal or a person: mended and escaped.
 
 Pure. Knows no value but text and opaque JSON. Apart from `content` because start-up needs it, and not those.
 """
@@ -6,8 +6,7 @@ Pure. Knows no value but text and opaque JSON. Apart from `content` because star
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -136,24 +135,6 @@ def _escape(char: str) -> str:
         return _SHORT[char]
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """What nothing may show, known by value, since a value can turn up anywhere.
-
-    Attributes:
-        values: by the name that stands in the value's place.
-    """
-
-    values: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-
-    def hidden(self, text: str) -> str:
-        """Return `text` without them. To be called before anything is cut off: half a key is recognised by nobody."""
-        for name, value in self.values.items():
-            if value in text:
-                text = text.replace(value, f"[{name}]")
-        return text
 
 
 def mended(value: Any, *, depth: int = 64) -> Any:

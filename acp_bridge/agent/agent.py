@@ -15,6 +15,7 @@ import anyio
 from acp_bridge.content import Failure, PromptBlock
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, StoreError
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
     InputDropped,
     InputQueued,
@@ -26,7 +27,6 @@ from acp_bridge.session import (
     closers,
     continuable,
 )
-from acp_bridge.text import Secrets
 from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Workspace
 
 from .frontend import Frontend

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from acp_bridge.content import AnswerBlock, JsonObject, Text, Thought, ToolRequest
 from acp_bridge.errors import ToolError
 from acp_bridge.llm import Kept, TextDelta, ThoughtDelta, ToolDelta
+from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped, mended, mended_text
-from acp_bridge.tools import Drawing, Tool, Workspace, parsed_arguments
+from acp_bridge.tools import Drawing, Tool, Workspace, hidden_arguments, parsed_arguments
 
 _TITLE = 240
 """Characters that are shown of a name that no tool has."""
@@ -38,10 +39,12 @@ class Answer:
 
     Attributes:
         turn, step: where it belongs; call ids are made of them and of the request's place.
+        secrets: left out of calls' arguments.
     """
 
     turn: int
     step: int
+    secrets: Secrets = field(default_factory=Secrets)
     _blocks: list[_Spoken] = field(default_factory=list[_Spoken])
     _requests: dict[int, _Request] = field(default_factory=dict[int, _Request])
 
@@ -100,7 +103,7 @@ class Answer:
     def _request(
         self, place: int, request: _Request, extra: JsonObject | None, tools: Mapping[str, Tool], workspace: Workspace
     ) -> ToolRequest:
-        text = mended_text("".join(request.arguments))
+        text = hidden_arguments(mended_text("".join(request.arguments)), self.secrets)
         name = mended_text(request.name) or "unnamed"
         drawing = _drawn(tools.get(name), name, text, workspace)
         return ToolRequest(

@@ -3,13 +3,14 @@
 Owns the choice of tools, commands and defaults for a session. Knows neither a client nor a store.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import Place, Policy
-from acp_bridge.text import Secrets
 from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
 
 from .agent import Parts
@@ -27,7 +28,7 @@ class Assembly:
         route: the model of a new session; empty if none is configured.
         settings: what the sessions' options may be set to.
         system: what a model is told it is, in place of the built-in role; empty for that.
-        commands: makes a session's runner of commands, which the session's owner closes.
+        commands: makes a session's runner of commands, which the session's owner closes, by its id and what it hides.
         spill: where a session's whole outputs go, by session id; None to keep none.
         protected: paths that ask always: this program's own.
         homes: home folders, which are no projects.
@@ -40,7 +41,7 @@ class Assembly:
     models: Models
     tools: tuple[Tool, ...]
     files: Files
-    commands: Callable[[str], Commands]
+    commands: Callable[[str, Secrets], Commands]
     route: str
     settings: Settings
     mode: Mode = "ask"
@@ -62,7 +63,15 @@ class Assembly:
         """The models that a user may choose from."""
         return self.settings.routes
 
-    async def parts(self, session_id: str, place: Place, *, taken: bool, files: Files | None = None) -> Parts:
+    async def parts(
+        self,
+        session_id: str,
+        place: Place,
+        *,
+        taken: bool,
+        files: Files | None = None,
+        secrets: Mapping[str, str] = MappingProxyType({}),
+    ) -> Parts:
         """Return what a session's agent is made of.
 
         Args:
@@ -70,7 +79,9 @@ class Assembly:
             place: where it works.
             taken: whether it was stored by an earlier process, whose commands may still be ending.
             files: where its text files come from; the disk, if nobody else offers them.
+            secrets: what is hidden in this session beside what is in all.
         """
+        hidden = self.secrets.with_more(secrets)
         earlier_ended = self.earlier_ended
         workspace = workspace_of(place, spill=self.spill(session_id), protected=self.protected, homes=self.homes)
         notes = await project_notes(workspace, self.secrets)
@@ -81,7 +92,7 @@ class Assembly:
             tools={tool.spec.name: tool for tool in self.tools},
             workspace=workspace,
             files=files or self.files,
-            commands=self.commands(session_id),
+            commands=self.commands(session_id, hidden),
             route=self.route,
             settings=self.settings,
             mode=self.mode,
@@ -89,7 +100,7 @@ class Assembly:
             instructions=notes.text,
             notices=notes.left_out,
             earlier_ended=partial(earlier_ended, session_id) if taken and earlier_ended is not None else None,
-            secrets=self.secrets,
+            secrets=hidden,
         )
 
 

@@ -13,7 +13,8 @@ import anyio.to_thread
 
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import NOTES
-from acp_bridge.text import Secrets, escaped
+from acp_bridge.redaction import Secrets
+from acp_bridge.text import escaped
 from acp_bridge.tools import LocalFiles, Workspace, accessed, resolved
 
 NAMES = ("AGENTS.md", "CLAUDE.md")

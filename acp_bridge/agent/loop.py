@@ -6,7 +6,7 @@ Only waits are cancelled, each in a scope of its own; what is logged is logged w
 
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -16,6 +16,7 @@ from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.limits import ANSWER
 from acp_bridge.llm import Border, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
     AssistantMessage,
     Journal,
@@ -171,6 +172,7 @@ class Turn:
             ended = await self._streamed(step, message_id)
             if isinstance(ended, Finished | Outcome):
                 return ended
+            ended = _without(self.pipeline.secrets, ended)
             wait_s = self._wait_before_next(ended, attempt)
             self.journal.append(
                 RequestFailed(
@@ -232,7 +234,7 @@ class Turn:
 
     async def _streamed(self, step: int, message_id: str) -> Finished | Failed | Outcome:
         """Send the request; log the answer if it arrived whole or was cut short by us."""
-        answer = Answer(self._number, step)
+        answer = Answer(self._number, step, self.pipeline.secrets)
         received: list[Finished | Failed] = []
         try:
             with self.cancellation.scope():
@@ -304,6 +306,11 @@ class Turn:
         if usage is not None:
             size = self.models.window(self._setting.route)
             self.journal.append(UsageReported(used=_clamped(usage.context_tokens), size=size))
+
+
+def _without(secrets: Secrets, failed: Failed) -> Failed:
+    """Return the failure as it may be logged and shown: a provider repeats what it was sent."""
+    return replace(failed, failure=replace(failed.failure, message=secrets.hidden(failed.failure.message)))
 
 
 def _countable(usage: Usage) -> Usage:

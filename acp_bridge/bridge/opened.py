@@ -196,8 +196,10 @@ class OpenSessions:
 
     async def _started(self, journal: Journal, place: Place, servers: list[McpServer], *, taken: bool) -> Opened:
         files = ClientFiles(self._peer, self._client, journal.session_id, self._assembly.files)
-        parts = await self._assembly.parts(journal.session_id, place, taken=taken, files=files)
-        mcp = self._mcp_servers(journal.session_id, parts.workspace.cwd, servers)
+        specs = _started_here(servers)
+        hidden = {name: value for spec in specs for name, value in spec.secrets.items()}
+        parts = await self._assembly.parts(journal.session_id, place, taken=taken, files=files, secrets=hidden)
+        mcp = self._mcp_servers(journal.session_id, parts.workspace.cwd, specs)
         if mcp is not None:
             offered = ChainMap(dict(parts.tools), cast("dict[str, Tool]", mcp.tools))  # grows as servers get ready
             parts = replace(parts, tools=offered, equipped=partial(mcp.ready, MCP_BUDGET_S))
@@ -211,17 +213,7 @@ class OpenSessions:
         self._agents.start(agent)
         return entry
 
-    def _mcp_servers(self, session_id: str, cwd: Path, servers: list[McpServer]) -> McpServers | None:
-        specs = tuple(
-            ServerSpec(
-                name=server.name,
-                command=server.command,
-                args=tuple(server.args),
-                env={variable.name: variable.value for variable in server.env},
-            )
-            for server in servers
-            if isinstance(server, StdioServer)
-        )
+    def _mcp_servers(self, session_id: str, cwd: Path, specs: tuple[ServerSpec, ...]) -> McpServers | None:
         make = self._assembly.servers
         return make(session_id, cwd, specs) if specs and make is not None else None
 
@@ -363,3 +355,17 @@ class OpenSessions:
     async def close_servers(self) -> None:
         """End the MCP servers of all sessions, side by side."""
         await close_together(entry.servers.aclose for entry in self if entry.servers is not None)
+
+
+def _started_here(servers: list[McpServer]) -> tuple[ServerSpec, ...]:
+    """Return those that are started as processes; the others are named to the user as unused."""
+    return tuple(
+        ServerSpec(
+            name=server.name,
+            command=server.command,
+            args=tuple(server.args),
+            env={variable.name: variable.value for variable in server.env},
+        )
+        for server in servers
+        if isinstance(server, StdioServer)
+    )

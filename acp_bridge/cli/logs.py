@@ -9,7 +9,8 @@ import threading
 from collections import deque
 from typing import Final
 
-from acp_bridge.text import Secrets, escaped
+from acp_bridge.redaction import Secrets
+from acp_bridge.text import escaped
 
 _KEPT: Final = 1000
 """Lines that wait at most."""

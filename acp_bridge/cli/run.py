@@ -36,6 +36,7 @@ from acp_bridge.headless import Happened, Runtime, Session, Streamed, open_runti
 from acp_bridge.session import AssistantMessage, Record, RequestFailed, ToolResult, encode_record, retry_text
 from acp_bridge.tools import Choice, Question
 
+from .inspection import refuse_inspection
 from .logs import log_to_stderr
 
 EXIT_USAGE: Final = 2
@@ -68,6 +69,7 @@ def main(argv: list[str]) -> int:
     if not os.path.isdir(arguments.cwd):
         raise ConfigError(f"--cwd names {arguments.cwd!r}, which is no folder")
     log = log_to_stderr(config.log, config.secrets)
+    refuse_inspection()
     printer = _JsonPrinter() if arguments.json else _TextPrinter()
     try:
         return anyio.run(_run, config, arguments, prompt, printer)

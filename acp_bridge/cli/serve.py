@@ -10,6 +10,7 @@ from acp_bridge.config import Config, load
 from acp_bridge.errors import ConfigError
 from acp_bridge.rpc import open_stdio
 
+from .inspection import refuse_inspection
 from .logs import log_to_stderr
 
 
@@ -22,6 +23,7 @@ def main(argv: list[str]) -> int:
     trace = _trace_folder(argv)
     config = load(os.environ)
     log = log_to_stderr(config.log, config.secrets)
+    refuse_inspection()
     try:
         return _serve(config) if trace is None else int(import_module(f"{__package__}.trace").serve(config, trace))
     finally:

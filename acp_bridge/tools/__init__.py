@@ -14,7 +14,7 @@ from .list_files import ListFiles
 from .mcp import McpOptions, McpServers, ServerSpec
 from .paths import accessed, resolved
 from .permission import MODES, Choice, Mode, PermissionOption, Permit, Question
-from .pipeline import Pipeline, Watcher, parsed_arguments
+from .pipeline import Pipeline, Watcher, hidden_arguments, parsed_arguments
 from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
@@ -57,6 +57,7 @@ __all__ = [
     "contained",
     "digest",
     "earlier_commands_ended",
+    "hidden_arguments",
     "parsed_arguments",
     "resolved",
     "title",

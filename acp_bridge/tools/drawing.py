@@ -12,8 +12,8 @@ _EXAMINED = 100_000
 def title(words: str, subject: object = "", *, limit: int = TITLE) -> str:
     """Return `words` and `subject` as a title; a long one is cut in its middle and says so. Takes anything."""
     whole = f"{words} {subject}".strip() if isinstance(subject, str) else words
-    text = escaped(whole) if len(whole) <= _EXAMINED else ""
-    if text and len(text) <= limit:
+    text = escaped(whole) if len(whole) <= _EXAMINED else None
+    if text is not None and len(text) <= limit:
         return text
     head = limit * 2 // 3
     tail = limit - head - 28  # room for what is left out, in words

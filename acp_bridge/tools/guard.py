@@ -20,6 +20,7 @@ import anyio
 import anyio.lowlevel
 
 from acp_bridge.errors import ToolError
+from acp_bridge.redaction import Secrets
 
 from .capture import Capture
 from .child import Descriptors, GuardedChild, guard
@@ -42,9 +43,11 @@ class Ended:
 
     Attributes:
         code: exit code, 128 + n after signal n; None if it was ended for its time limit.
-        output: what it wrote to stdout and stderr, in order of arrival, decoded, bounded by keeping head and tail.
+        output: what it wrote to stdout and stderr, in order of arrival, as a terminal would show it in the end,
+            without secrets, bounded by keeping head and tail.
         cut: bytes left out of the middle of `output`.
-        spilled: the file that holds the whole, if something was left out and could be kept.
+        spilled: the file that holds the whole, if more was written than is kept and the file could be.
+        spilled_all: whether it does hold the whole.
         left_running: descendants that go on in the background.
     """
 
@@ -52,6 +55,7 @@ class Ended:
     output: str
     cut: int = 0
     spilled: Path | None = None
+    spilled_all: bool = True
     left_running: int = 0
 
 
@@ -87,6 +91,7 @@ class GuardedCommands:
         extra_names: variables that a command gets beside the usual ones.
         spill: folder for whole outputs; made when first needed.
         running: the file that guards hold a shared lock on; see `earlier_commands_ended`.
+        secrets: taken out of all output, in the file for whole outputs too.
     """
 
     def __init__(
@@ -96,7 +101,9 @@ class GuardedCommands:
         *,
         spill: Path | None = None,
         running: Path | None = None,
+        secrets: Secrets = Secrets(),  # noqa: B008 - a frozen value
     ) -> None:
+        self._secrets = secrets
         self._env = allowed(env, extra_names)
         self._spill = spill
         self._running = running
@@ -114,7 +121,8 @@ class GuardedCommands:
     ) -> Ended:
         """Run `sh -c command` under a guard of its own until the shell ends, whatever still holds its pipes."""
         self._children = {child for child in self._children if not child.is_gone()}
-        capture = Capture(self._spill / f"{re.sub('[^A-Za-z0-9._-]', '_', name)[:100]}.txt" if self._spill else None)
+        file = self._spill / f"{re.sub('[^A-Za-z0-9._-]', '_', name)[:100]}.txt" if self._spill else None
+        capture = Capture(file, self._secrets)
         held: list[GuardedChild] = []
         left = 0
         try:
@@ -125,7 +133,16 @@ class GuardedCommands:
                 await guard(argv, env={**self._env, **env}, cwd=cwd, fds=fds, keep=held.append, running=self._running)
                 sink.close()  # else the end of the output could never be seen
                 code, left = await _watched(held[0], source.fileno(), capture, timeout_s, progress)
-            return Ended(code=code, output=capture.text(), cut=capture.cut, spilled=capture.spilled, left_running=left)
+            await capture.finish()
+            output, cut = capture.text()
+            return Ended(
+                code=code,
+                output=output,
+                cut=cut,
+                spilled=capture.spilled,
+                spilled_all=capture.spilled_all,
+                left_running=left,
+            )
         finally:
             capture.close()
             for child in held:
@@ -231,4 +248,4 @@ async def _tell(capture: Capture, progress: Callable[[str], None]) -> None:
         await anyio.sleep(PROGRESS_S)
         if capture.total != told:
             told = capture.total
-            progress(capture.text())
+            progress(capture.text()[0])

@@ -14,6 +14,7 @@ from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolReques
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, ToolError
 from acp_bridge.limits import RESULT
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
     Journal,
     PermissionAsked,
@@ -24,7 +25,7 @@ from acp_bridge.session import (
     ToolCalled,
     ToolResult,
 )
-from acp_bridge.text import Secrets, mended, mended_text, read_json
+from acp_bridge.text import mended, mended_text, read_json
 
 from .asking import hidden_said, leading_elsewhere, readable
 from .files import Files
@@ -120,7 +121,10 @@ class Pipeline:
             return _refusal("UNKNOWN_TOOL", f"There is no tool {request.name!r}. The tools are: {known}.")
         try:
             arguments = mended(tool.check(parsed_arguments(request.arguments)))
-            return tool, arguments, tool.access(arguments, self.workspace)
+            access = tool.access(arguments, self.workspace)
+            if access.kind in ("edit", "execute") and (name := self.secrets.named_in(request.arguments)):
+                return _refusal("INVALID_ARGUMENTS", _STANDS_FOR.format(name=name))
+            return tool, arguments, access
         except ToolError as exc:
             return _refusal("INVALID_ARGUMENTS" if exc.code == "FAILED" else exc.code, str(exc))
         except Exception:
@@ -286,6 +290,10 @@ class Pipeline:
         )
 
 
+_STANDS_FOR = (
+    "It was not run: its arguments hold [{name}], which stands for a secret that is shown to nobody, and would be "
+    "written or run as it is. Leave what holds it alone, refer to the variable by its name, or ask the user to do it."
+)
 _NEVER_RAN = "It was not run: the turn was stopped before it began."
 
 
@@ -308,6 +316,19 @@ def parsed_arguments(text: str) -> JsonObject:
     if not isinstance(parsed, dict):
         raise ToolError("The arguments must be a JSON object.", code="INVALID_ARGUMENTS")
     return parsed  # pyright: ignore[reportUnknownVariableType]
+
+
+def hidden_arguments(text: str, secrets: Secrets) -> str:
+    """Return a model's argument text without secrets, however its JSON writes them."""
+    text = secrets.hidden(text)
+    if "\\" not in text:
+        return text
+    try:
+        parsed = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text  # no tool is called with it
+    plain = orjson.dumps(parsed).decode()
+    return text if (hidden := secrets.hidden(plain)) == plain else hidden
 
 
 def _refusal(code: str, text: str) -> ToolOutput:

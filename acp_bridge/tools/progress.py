@@ -12,8 +12,8 @@ import anyio
 
 from acp_bridge.content import JsonObject, ToolRequest
 from acp_bridge.errors import ToolError
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import Journal
-from acp_bridge.text import Secrets
 
 from .asking import inquired
 from .files import Files
@@ -124,6 +124,7 @@ class Progress:
             progress=self._tell,
             ask=partial(inquired, partial(pipeline.watcher.inquire, self.request.call_id)),
             permitted=access.paths,
+            secrets=pipeline.secrets,
             key=self.key,
             dispatch=self._dispatch,
         )

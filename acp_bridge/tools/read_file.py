@@ -69,7 +69,7 @@ class ReadFile:
         asked = parsed(_Arguments, arguments)
         path = permitted(asked.path, call)
         text = await call.files.read_text(path)
-        part, note = _cut(text, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES))
+        part, note = _cut(call.secrets.hidden(text), asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES))
         unsaved = ""
         if call.files.is_unsaved(path):
             unsaved = _UNSAVED if (part + note).endswith("\n") else f"\n{_UNSAVED}"

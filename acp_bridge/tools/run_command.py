@@ -4,7 +4,7 @@ from pydantic import Field
 
 from acp_bridge.content import CALL_KEY_VARIABLE, JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
-from acp_bridge.limits import COMMAND, OUTPUT_HEAD, OUTPUT_TAIL, SPILL
+from acp_bridge.limits import COMMAND, SPILL
 from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
@@ -115,9 +115,10 @@ def _told(ended: Ended, timeout_s: float) -> str:
     if not ended.output:
         notes.append("no output")
     if ended.cut:
-        whole = "all of it" if ended.cut < SPILL - OUTPUT_HEAD - OUTPUT_TAIL else f"its first {SPILL >> 20} MiB"
-        where = f"; read_file and search_files find {whole} in {ended.spilled}" if ended.spilled else ", and not kept"
+        where = _found_in(ended) if ended.spilled else ", and not kept"
         notes.append(f"{ended.cut} bytes of output left out{where}")
+    elif ended.spilled:
+        notes.append(f"what was drawn over is left out{_found_in(ended)}")
     if ended.code is None:
         notes.append(f"ended after {timeout_s:g} s, its time limit, with everything it started; it may be half done")
     elif ended.code:
@@ -126,3 +127,8 @@ def _told(ended: Ended, timeout_s: float) -> str:
         notes.append(f"{ended.left_running} of its processes still running in the background, until the session closes")
     break_ = "\n" if ended.output and not ended.output.endswith("\n") else ""
     return ended.output + break_ + "\n".join(f"[{note}]" for note in notes)
+
+
+def _found_in(ended: Ended) -> str:
+    whole = "all of it" if ended.spilled_all else f"its first {SPILL >> 20} MiB"
+    return f"; read_file and search_files find {whole} in {ended.spilled}"

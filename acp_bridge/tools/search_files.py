@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
+from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
@@ -15,6 +16,7 @@ from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 MAX_MATCHES = 300
 MAX_BYTES = 60_000
+_CUT = " [... omitted end of long line]"
 MAX_COLUMNS = 300
 
 
@@ -77,11 +79,17 @@ class SearchFiles:
         if asked.ignore_case:
             options.append("--ignore-case")
         found = await ripgrep(options, path, call.workspace, only=asked.include, max_bytes=MAX_BYTES)
-        matches = list(_matches(found.output))
+        matches = [_clean(match, call.secrets) for match in _matches(found.output)]
         lines = matches[:MAX_MATCHES]
         if found.cut or len(matches) > MAX_MATCHES:
             lines.append("[there are more matches; narrow the pattern, the path or include]")
         return ToolOutput(content=(Text(text="\n".join(lines) or "[no match]"),))
+
+
+def _clean(match: str, secrets: Secrets) -> str:
+    """Return a match without secrets, nor the beginning of one where `rg` has cut the line."""
+    line, mark, rest = match.partition(_CUT)
+    return secrets.hidden(line, cut=bool(mark)) + mark + rest
 
 
 def _matches(output: bytes) -> Iterator[str]:

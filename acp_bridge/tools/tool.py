@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from acp_bridge.content import Effect, JsonObject, Location, ResultBlock, ShownBlock, ToolKind
 from acp_bridge.errors import ToolError
+from acp_bridge.redaction import Secrets
 from acp_bridge.session.events import ResultCode
 
 from .guard import Commands
@@ -108,6 +109,7 @@ class Call:
         seen: SHA-256 in hex by absolute path, of each file as this session last read or wrote it.
         ask: asks the user a question, with options to choose from or none for their own words.
         progress: tells what the output is so far, as a whole; shown while the body runs and kept if it is stopped.
+        secrets: what nothing may show; a body that cuts what it gives takes them out before.
         permitted: `Access.paths` as permission was given for; a path that leads elsewhere by now is refused.
             None if nobody was asked: then only what lies inside and is not protected.
     """
@@ -122,6 +124,7 @@ class Call:
     permitted: tuple[Path, ...] | None = None
     key: str = ""
     dispatch: Callable[[str, JsonObject], Awaitable["ToolOutput"]] = _dispatch_nothing
+    secrets: Secrets = field(default_factory=Secrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from acp_bridge.agent.instructions import Notes, project_notes
 from acp_bridge.config import load
 from acp_bridge.headless import open_runtime
 from acp_bridge.limits import NOTES, TEXT_FILE
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import Place, RequestHeader
-from acp_bridge.text import Secrets
 
 KEY = "sk-0123456789abcdef"
 

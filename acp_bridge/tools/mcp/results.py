@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from acp_bridge.content import JsonObject, Text
+from acp_bridge.redaction import Secrets
 from acp_bridge.text import mended, mended_text
 from acp_bridge.tools.tool import ToolOutput
 
@@ -16,14 +17,14 @@ MAX_TEXT = 80_000
 """Characters of a result; less than the pipeline's bound, so that it is these words that tell of the rest."""
 
 
-def output_of(result: JsonObject) -> ToolOutput:
-    """Return what the model is given of a result."""
+def output_of(result: JsonObject, secrets: Secrets = Secrets()) -> ToolOutput:  # noqa: B008 - a frozen value
+    """Return what the model is given of a result, without secrets."""
     content = result.get("content")
     texts = list(_texts(content if isinstance(content, list) else []))  # pyright: ignore[reportUnknownArgumentType]
     structured = result.get("structuredContent")
     if not texts and structured is not None:
         texts.append(orjson.dumps(mended(structured), option=orjson.OPT_INDENT_2).decode())
-    text = _cut("\n".join(texts)) or "[no output]"
+    text = _cut(secrets.hidden("\n".join(texts))) or "[no output]"
     if result.get("isError") is True:
         return ToolOutput(content=(Text(text=text),), is_error=True, code="FAILED")
     return ToolOutput(content=(Text(text=text),))

@@ -17,6 +17,7 @@ import anyio
 from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import SERVER_TOOLS
+from acp_bridge.redaction import Secrets
 from acp_bridge.text import mended_text
 from acp_bridge.tools.drawing import title
 from acp_bridge.tools.process import GuardedProcess, PipeReader, guarded_process
@@ -45,6 +46,7 @@ class Server:
     """One server.
 
     Args:
+        secrets: taken out of all that it says, before it is cut.
         sdk: gives the way to speak over a wire, once it is imported; None if it cannot be.
         listed: takes what the server lists as its tools.
         troubled: takes the reason for a failure, in words.
@@ -58,6 +60,7 @@ class Server:
         spec: ServerSpec,
         options: McpOptions,
         *,
+        secrets: Secrets,
         sdk: Callable[[], Awaitable[Connect | None]],
         listed: Callable[[list[Any], bool], None],
         troubled: Callable[[str], None],
@@ -68,7 +71,8 @@ class Server:
         self._sdk = sdk
         self._listed = listed
         self._troubled = troubled
-        self._tail = Tail(spec.env.values())
+        self._secrets = secrets.with_more(spec.secrets)
+        self._tail = Tail(self._secrets, spec.env)
         self._talk: Talk | None = None
         self._over = anyio.Event()
         self._exited = anyio.Event()
@@ -115,12 +119,15 @@ class Server:
             return await talk.ask("tools/call", params, self._options.call_s)
         except ToolError as exc:
             advice = " It was told to stop, but may have done it." if exc.code == "TIMED_OUT" else ""
-            raise ToolError(f"MCP server {name}: {mended_text(str(exc)[:MAX_ERROR])}.{advice}", code=exc.code) from exc
+            raise ToolError(f"MCP server {name}: {self._said(exc)}.{advice}", code=exc.code) from exc
         except anyio.BrokenResourceError:
             with anyio.move_on_after(2 * EXIT_S):
                 await self._over.wait()
             words = f"The MCP server {name} ended in the middle of the call: {self._why or _UNKNOWN}"
             raise ToolError(f"{words}. {_HALF} {_ADVICE}") from None
+
+    def _said(self, error: ToolError) -> str:
+        return mended_text(self._secrets.hidden(str(error))[:MAX_ERROR])
 
     async def _live(self, process: GuardedProcess, errors: PipeReader) -> None:
         async with anyio.create_task_group() as tg:
@@ -148,11 +155,11 @@ class Server:
             has_tools = await talk.begin(self._options.start_s)
             self._listed(*(await self._tools(talk) if has_tools else ([], False)))
         except anyio.BrokenResourceError:
-            self._fail(await self._end() + _junk(wire))
+            self._fail(await self._end() + self._junk(wire))
         except ToolError as exc:
             last = self._tail.last_line()
             said = f"; the last it wrote to stderr: {last}" if last else ""
-            self._fail(str(exc) + _junk(wire) + said)
+            self._fail(str(exc) + self._junk(wire) + said)
         else:
             return True
         return False
@@ -193,8 +200,15 @@ class Server:
             await self._tail.ended.wait()
         return self._why or _ended(self.spec.command, self._code, self._tail.last_line(), self._exited.is_set())
 
+    def _junk(self, wire: Wire) -> str:
+        if not wire.junk:
+            return ""
+        first = title(self._secrets.hidden(wire.first_junk)[:400], limit=120)
+        lines = "a line on its stdout was" if wire.junk == 1 else f"{wire.junk} lines on its stdout were"
+        return f"; {lines} no JSON-RPC{', the first: ' + first if first else ''}"
+
     def _fail(self, reason: str) -> None:
-        self._why = title(reason, limit=800)
+        self._why = title(self._secrets.hidden(reason), limit=800)
         self.settled.set()
         self._over.set()
         self._troubled(self._why)
@@ -215,14 +229,6 @@ def _ended(command: str, code: int | None, last: str, exited: bool) -> str:
     else:
         words = f"it was ended by signal {code - 128}" if code > 128 else f"it exited with code {code}"
     return f"{words}: {last}" if last else words
-
-
-def _junk(wire: Wire) -> str:
-    if not wire.junk:
-        return ""
-    first = title(wire.first_junk, limit=120)
-    lines = "a line on its stdout was" if wire.junk == 1 else f"{wire.junk} lines on its stdout were"
-    return f"; {lines} no JSON-RPC{', the first: ' + first if first else ''}"
 
 
 def _pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from acp_bridge.limits import SESSION_TOOLS
+from acp_bridge.redaction import Secrets
 from acp_bridge.tools.guard import allowed
 from acp_bridge.tools.tool import Tool
 
@@ -39,6 +40,7 @@ class McpServers:
         env: the environment to choose from; a server gets what a command gets, and what its spec says.
         cwd: the session's folder, in which they are started.
         running: the file that their guards hold a shared lock on, as those of commands do.
+        secrets: what nothing may show; each server's own are added to them.
 
     Attributes:
         tools: by full name, filled as servers get ready. Those of a server that ended stay, and say so when called:
@@ -54,6 +56,7 @@ class McpServers:
         cwd: Path,
         running: Path | None = None,
         options: McpOptions = McpOptions(),  # noqa: B008 - a frozen value
+        secrets: Secrets = Secrets(),  # noqa: B008 - likewise
     ) -> None:
         self._tools: dict[str, Tool] = {}
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
@@ -72,6 +75,7 @@ class McpServers:
             server = Server(
                 spec,
                 options,
+                secrets=secrets,
                 sdk=self._sdk,
                 listed=partial(self._listed, len(self._servers), label),
                 troubled=partial(self._troubled, spec.name),

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from acp_bridge.redaction import secrets_in, secrets_in_arguments
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
@@ -16,6 +18,11 @@ class ServerSpec:
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What is secret of its arguments and variables, by name."""
+        return {**secrets_in_arguments(self.args), **secrets_in(self.env)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

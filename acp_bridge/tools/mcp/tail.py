@@ -1,10 +1,11 @@
 """The last of what a server wrote to stderr, for the sentence that says why it failed. Never passed on otherwise."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import anyio
 from anyio.abc import ByteReceiveStream
 
+from acp_bridge.redaction import Secrets
 from acp_bridge.tools.drawing import title
 
 from .lines import Throttle
@@ -19,8 +20,9 @@ SECRET = 6
 class Tail:
     """Reads stderr to its end, so that the server is not stopped by a pipe that nobody reads."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = [secret for secret in secrets if len(secret) >= SECRET]
+    def __init__(self, secrets: Secrets, variables: Mapping[str, str]) -> None:
+        self._secrets = secrets.with_more({name: value for name, value in variables.items() if len(value) >= SECRET})
+        self._clean = self._secrets.stream()
         self._kept = bytearray()
         self.ended = anyio.Event()
 
@@ -29,7 +31,7 @@ class Tail:
         throttle = Throttle()
         try:
             async for block in errors:
-                self._kept += block
+                self._kept += self._clean.feed(block)
                 del self._kept[:-KEPT]
                 await throttle.pay(len(block))
         finally:
@@ -37,9 +39,6 @@ class Tail:
 
     def last_line(self) -> str:
         """Return the last line that says something, without what the server was given in its environment."""
-        text = self._kept.decode("utf-8", "replace")
+        text = self._secrets.hidden_bytes(bytes(self._kept) + self._clean.held).decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        line = lines[-1] if lines else ""
-        for secret in self._secrets:
-            line = line.replace(secret, "***")
-        return title(line, limit=SHOWN)
+        return title(lines[-1] if lines else "", limit=SHOWN)

@@ -56,4 +56,4 @@ class McpTool:
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Have the server run it; cancelled, tell the server, which may have done it by then."""
-        return output_of(await self._call(self._offer.tool, arguments, call.key))
+        return output_of(await self._call(self._offer.tool, arguments, call.key), call.secrets)

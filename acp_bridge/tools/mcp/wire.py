@@ -123,7 +123,7 @@ class Wire:
                 await self._outbox.send(encode(Failure(request_id, METHOD_NOT_FOUND, words)))
             case Invalid():
                 self.junk += 1
-                self.first_junk = self.first_junk or line[:400].decode("utf-8", "replace").strip()
+                self.first_junk = self.first_junk or line[:65536].decode("utf-8", "replace").strip()
             case _:
                 await anyio.lowlevel.checkpoint()
 
