@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
+import orjson
 
 from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolRequest
 from acp_bridge.effects import Cancellation
@@ -324,10 +325,9 @@ def hidden_arguments(text: str, secrets: Secrets) -> str:
     if "\\" not in text:
         return text
     try:
-        parsed = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        plain = orjson.dumps(mended(read_json(text), depth=_DEPTH)).decode()
+    except (ValueError, RecursionError):
         return text  # no tool is called with it
-    plain = orjson.dumps(parsed).decode()
     return text if (hidden := secrets.hidden(plain)) == plain else hidden
 
 
