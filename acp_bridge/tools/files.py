@@ -20,8 +20,8 @@ import anyio.to_thread
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import TEXT_FILE
 
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO or a device must not block
+FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO or a device must not block
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WORDS = {
     errno.ENOENT: "does not exist",
@@ -112,7 +112,7 @@ def _look(path: Path) -> FileState:
 
 
 def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:
-    fd = os.open(path.name or ".", _READ, dir_fd=folder)
+    fd = os.open(path.name or ".", READ, dir_fd=folder)
     try:
         facts = os.fstat(fd)
         return _content(fd, facts, path), facts
@@ -246,7 +246,7 @@ def _sync_folder(folder: int) -> None:
 @contextmanager
 def held(path: Path, *, make: bool = False) -> Generator[int]:
     """Hold the folder `path` open, entered part by part: it is resolved, so a link in it was made after the check."""
-    held = os.open(path.anchor, _FOLDER)
+    held = os.open(path.anchor, FOLDER)
     try:
         for name in path.parts[1:]:
             entered = _enter(held, name, make=make)
@@ -259,13 +259,13 @@ def held(path: Path, *, make: bool = False) -> Generator[int]:
 
 def _enter(folder: int, name: str, *, make: bool) -> int:
     try:
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(name, FOLDER, dir_fd=folder)
     except FileNotFoundError:
         if not make:
             raise
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=folder)
-        return os.open(name, _FOLDER, dir_fd=folder)
+        return os.open(name, FOLDER, dir_fd=folder)
 
 
 def _refusal(path: Path, exc: OSError) -> ToolError:

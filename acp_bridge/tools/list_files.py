@@ -1,6 +1,7 @@
 """`list_files`: a folder's entries, or the files below it that match a pattern."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -10,8 +11,10 @@ from acp_bridge.errors import ToolError
 from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
+from .confirming import confirmed_names
 from .drawing import title
 from .files import held
+from .ignoring import ignored_itself, said_of_ignored
 from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
@@ -72,19 +75,27 @@ class ListFiles:
         if asked.pattern is None:
             names = await anyio.to_thread.run_sync(_entries, path)
             cut = False
+            nothing = "[nothing here]"
         else:
+            nothing = ""
             options = ("--files", "--null")
-            found = await ripgrep(options, path, call.workspace, only=asked.pattern, max_bytes=MAX_BYTES)
-            names = [os.fsdecode(name).removeprefix("./") for name in found.output.split(b"\0")[:-1]]
+            search = partial(ripgrep, options, path, call.workspace, only=asked.pattern)
+            found = await search(max_bytes=MAX_BYTES)
+            if not found.output and await ignored_itself(path, call.workspace):
+                found = await search(max_bytes=MAX_BYTES, ignored=True)
+            listed = found.output.split(b"\0")[:-1]
+            folder = path.parent if not await anyio.to_thread.run_sync(path.is_dir) else path
+            there = await anyio.to_thread.run_sync(confirmed_names, folder, listed, abandon_on_cancel=True)
+            names = [os.fsdecode(name).removeprefix("./") for name in there]
             cut = found.cut
+            if not names:
+                nothing = await said_of_ignored("no file matches", options, path, call, asked.pattern)
         notes: list[str] = []
         if len(names) > MAX_ENTRIES:
             notes.append(f"[{len(names) - MAX_ENTRIES} more left out]")
         if cut:
             notes.append("[there are more; narrow the pattern or the path]")
-        lines = [*map(escaped, names[:MAX_ENTRIES]), *notes] or [
-            "[nothing here]" if asked.pattern is None else "[no file matches]"
-        ]
+        lines = [*map(escaped, names[:MAX_ENTRIES]), *notes] or [nothing]
         return ToolOutput(content=(Text(text="\n".join(lines)),))
 
 

@@ -4,6 +4,9 @@ Decision: no line numbers in front of the lines. Models copy what they read into
 the text is exactly the file's is worth more, and `search_files` gives numbers where they are wanted.
 """
 
+import shlex
+from pathlib import Path
+
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
@@ -15,6 +18,8 @@ from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
 
 MAX_LINES = 2000
 MAX_CHARACTERS = 100_000
+_PIECE = 60_000
+"""Bytes of a long line that a command puts out without leaving any out."""
 
 _UNSAVED = "[the user's editor holds this text unsaved; the saved file has other text]"
 
@@ -69,7 +74,8 @@ class ReadFile:
         asked = parsed(_Arguments, arguments)
         path = permitted(asked.path, call)
         text = await call.files.read_text(path)
-        part, note = _cut(call.secrets.hidden(text), asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES))
+        shown = call.secrets.hidden(text)
+        part, note = _cut(shown, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES), path)
         unsaved = ""
         if call.files.is_unsaved(path):
             unsaved = _UNSAVED if (part + note).endswith("\n") else f"\n{_UNSAVED}"
@@ -77,7 +83,7 @@ class ReadFile:
         return ToolOutput(content=content, digests={str(path): call.files.digest_of(path)})
 
 
-def _cut(text: str, first: int, count: int) -> tuple[str, str]:
+def _cut(text: str, first: int, count: int, path: Path) -> tuple[str, str]:
     """Return the lines from `first` on, and what to tell the model beside them."""
     lines = text.splitlines(keepends=True) if "\n" not in text else text.split("\n")
     if "\n" in text:  # only \n ends a line: splitlines would also cut at form feeds and Unicode's separators
@@ -95,12 +101,22 @@ def _cut(text: str, first: int, count: int) -> tuple[str, str]:
         kept.append(line)
         room -= len(line)
     if not kept:
-        return lines[first - 1][:MAX_CHARACTERS], (
-            f"\n[line {first} of {total} is {len(lines[first - 1])} characters long and was cut]"
-        )
+        return lines[first - 1][:MAX_CHARACTERS], _rest_of_line(lines[first - 1], first, total, path)
     last = first + len(kept) - 1
     if last - first + 1 == total:
         return text, ""
     more = f"; go on with offset={last + 1}" if last < total else ""
     break_ = "" if kept[-1].endswith("\n") else "\n"
     return "".join(kept), f"{break_}[lines {first} to {last} of {total}{more}]"
+
+
+def _rest_of_line(line: str, number: int, total: int, path: Path) -> str:
+    """Say how to go on in a line of which only the beginning fits."""
+    start = len(line[:MAX_CHARACTERS].encode()) + 1
+    command = f"tail -n +{number} {shlex.quote(str(path))} | head -n 1 | cut -b {start}-{start + _PIECE - 1}"
+    after = f"; the lines below it with offset={number + 1}"
+    return (
+        f"\n[line {number} of {total} is {len(line.rstrip(chr(10)))} characters long; these are the first "
+        f"{MAX_CHARACTERS}. Go on with run_command: `{command}`, and so on by {_PIECE} bytes"
+        f"{after if number < total else ''}; or look for what you need with search_files]"
+    )

@@ -6,6 +6,7 @@ Owns how it is found, called and ended. Knows no tool.
 import contextlib
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,34 +45,72 @@ class Found:
 
 
 async def ripgrep(
-    options: Sequence[str], path: Path, workspace: Workspace, *, only: str | None, max_bytes: int
+    options: Sequence[str],
+    path: Path,
+    workspace: Workspace,
+    *,
+    only: str | None,
+    max_bytes: int,
+    ignored: bool = False,
+    limit_s: float = LIMIT_S,
 ) -> Found:
-    """Run `rg` on the folder or file `path`, without what is protected below it; `only` on files that match the glob.
+    """Run `rg` on the folder or file `path`, without what is protected below it.
+
+    Args:
+        options: what to do there.
+        path: resolved.
+        workspace: what is protected.
+        only: a glob; other files are left out.
+        max_bytes: how much output is taken.
+        ignored: take also what `.gitignore` names.
+        limit_s: how long it may take.
 
     Raises:
-        ToolError: it is not installed, the pattern is wrong, or it took too long.
+        ToolError: it is not installed, the pattern is wrong, it took too long, or nothing can be searched.
     """
-    if not await anyio.to_thread.run_sync(os.path.exists, path):
-        raise ToolError(f"{str(path)!r} does not exist")
-    folder, name = (path, "") if await anyio.to_thread.run_sync(os.path.isdir, path) else (path.parent, path.name)
-    ignored = f"*\n!*/\n!{only}\n" if only else ""
-    argv = [_binary(), *COMMON, *options, *_choice(only), *_hidden_globs(folder, workspace), "--", f"./{name}"]
+    folder, name = await anyio.to_thread.run_sync(_place, path)
+    lines = f"*\n!*/\n!{only}\n" if only else ""
+    choice = ["--no-ignore", *([f"--glob={_glob(only)}"] if only else [])] if ignored else _choice(only)
+    argv = [_binary(), *COMMON, *options, *choice, *_hidden_globs(folder, workspace), "--", f"./{name}"]
     code: int | None = None
     output = bytearray()
     try:
-        with anyio.move_on_after(LIMIT_S) as limit, held(folder) as fd:
+        with anyio.move_on_after(limit_s) as limit, held(folder) as fd:
             cwd = Path(f"/proc/self/fd/{fd}") if sys.platform.startswith("linux") else folder
             async with guarded_process(argv, env=ENV, cwd=cwd, stderr=None, leave_s=0) as rg:
-                await _tell(rg.stdin, ignored)
+                await _tell(rg.stdin, "" if ignored else lines)
                 if not await _filled(output, rg.stdout, max_bytes):
                     code = await rg.wait()
     except OSError as exc:
         raise ToolError(f"{str(path)!r} cannot be searched: {(exc.strerror or '').lower()}") from exc
     if limit.cancelled_caught:
-        raise ToolError(f"the search took more than {LIMIT_S:g} s; narrow it down by path", code="TIMED_OUT")
+        raise ToolError(f"the search took more than {limit_s:g} s; narrow it down by path", code="TIMED_OUT")
     if code == WRONG and b"\0" not in output:
         raise ToolError(output.decode("utf-8", "replace").strip() or f"{str(path)!r} cannot be searched")
     return Found(bytes(output), cut=code is None)
+
+
+def _place(path: Path) -> tuple[Path, str]:
+    """Return the folder to run in, and the file in it that is meant, if it is one.
+
+    Raises:
+        ToolError: there is nothing, or nothing that ends: reading a pipe or a device might wait for ever.
+    """
+    try:
+        mode = os.stat(path, follow_symlinks=False).st_mode
+    except OSError as exc:
+        raise ToolError(f"{str(path)!r} does not exist") from exc
+    if stat.S_ISDIR(mode):
+        return path, ""
+    if not stat.S_ISREG(mode):
+        raise ToolError(f"{str(path)!r} is no regular file")
+    return path.parent, path.name
+
+
+def _glob(only: str) -> str:
+    if "\n" in only:
+        raise ToolError("a glob has one line")
+    return only
 
 
 def _binary() -> str:
@@ -90,8 +129,7 @@ def _choice(only: str | None) -> list[str]:
     """
     if not only:
         return []
-    if "\n" in only:
-        raise ToolError("a glob has one line")
+    _glob(only)
     return ["--ignore-file=/dev/stdin", f"--type-add=chosen:{only.rpartition('/')[2] or '*'}", "--type=chosen"]
 
 

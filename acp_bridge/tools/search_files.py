@@ -1,7 +1,9 @@
 """`search_files`: lines that match a regular expression, in a folder or a file."""
 
 from collections.abc import Iterator
+from functools import partial
 
+import anyio.to_thread
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
@@ -9,7 +11,9 @@ from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
+from .confirming import Match, confirmed_matches
 from .drawing import title
+from .ignoring import ignored_itself, said_of_ignored
 from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
@@ -78,12 +82,23 @@ class SearchFiles:
         options += [f"--max-columns={MAX_COLUMNS}", "--max-columns-preview"]
         if asked.ignore_case:
             options.append("--ignore-case")
-        found = await ripgrep(options, path, call.workspace, only=asked.include, max_bytes=MAX_BYTES)
-        matches = [_clean(match, call.secrets) for match in _matches(found.output)]
-        lines = matches[:MAX_MATCHES]
+        search = partial(ripgrep, options, path, call.workspace, only=asked.include)
+        found = await search(max_bytes=MAX_BYTES)
+        if not found.output and await ignored_itself(path, call.workspace):
+            found = await search(max_bytes=MAX_BYTES, ignored=True)
+        matches = list(_matches(found.output))
+        folder = path.parent if not await anyio.to_thread.run_sync(path.is_dir) else path
+        kept = await anyio.to_thread.run_sync(confirmed_matches, folder, matches[:MAX_MATCHES], abandon_on_cancel=True)
+        lines = [_clean(_line(match), call.secrets) for match in kept]
+        if len(kept) < len(matches[:MAX_MATCHES]):
+            lines.append("[what changed while it was searched is left out; search again]")
         if found.cut or len(matches) > MAX_MATCHES:
             lines.append("[there are more matches; narrow the pattern, the path or include]")
-        return ToolOutput(content=(Text(text="\n".join(lines) or "[no match]"),))
+        if not lines:
+            lines.append(
+                await said_of_ignored("no match", [*options, "--files-with-matches"], path, call, asked.include)
+            )
+        return ToolOutput(content=(Text(text="\n".join(lines)),))
 
 
 def _clean(match: str, secrets: Secrets) -> str:
@@ -92,12 +107,17 @@ def _clean(match: str, secrets: Secrets) -> str:
     return secrets.hidden(line, cut=bool(mark)) + mark + rest
 
 
-def _matches(output: bytes) -> Iterator[str]:
-    """Yield `path:line:text`. A NUL ends a path, which may hold line ends; a line end ends a match."""
+def _matches(output: bytes) -> Iterator[Match]:
+    """Yield the matches. A NUL ends a path, which may hold line ends; a line end ends a match."""
     name, *parts = output.split(b"\0")
     for part in parts:
         match, end, following = part.partition(b"\n")
-        if end:
-            path = escaped(name.decode("utf-8", "replace").removeprefix("./"))
-            yield f"{path}:{match.decode('utf-8', 'replace').rstrip()}"
+        number, colon, text = match.partition(b":")
+        if end and colon and number.isdigit():
+            yield Match(name, int(number), text)
         name = following
+
+
+def _line(match: Match) -> str:
+    path = escaped(match.name.decode("utf-8", "replace").removeprefix("./"))
+    return f"{path}:{match.number}:{match.text.decode('utf-8', 'replace').rstrip()}"

@@ -7,6 +7,8 @@ import re
 import shlex
 from pathlib import Path
 
+from acp_bridge.text import escaped
+
 MAX_CHARACTERS = 1000
 MAX_WORDS = 60
 
@@ -19,7 +21,7 @@ def grantable(command: str, cwd: Path) -> str:
 
     The text is kept exactly, but for white space around it: what looks alike to a shell need not be.
     """
-    command = command.strip()
+    command = command.strip(" \t\n")  # what a shell takes for blanks; any other one is part of a word
     return f"{command} in {str(cwd)!r}" if is_simple(command) else ""
 
 
@@ -29,7 +31,9 @@ def is_simple(command: str) -> bool:
     A glob that could reach hidden names, such as `.git`, is not simple either, nor is what a person would not see as it
     is: bidi overrides and the like.
     """
-    if not command or len(command) > MAX_CHARACTERS or not _PLAIN.fullmatch(command) or not command.isprintable():
+    if not command or len(command) > MAX_CHARACTERS or not _PLAIN.fullmatch(command):
+        return False
+    if escaped(command) != command:
         return False
     try:
         words = shlex.split(command)

@@ -1,7 +1,9 @@
 """Reading, writing and editing as models do it."""
 
 import os
+import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -46,7 +48,7 @@ async def test_odd_files_are_told_about(desk: Desk) -> None:
     assert await desk.text("read_file", path="one", offset=9) == "[the file has 1 line; there is none from 9 on]"
     (desk.root / "long").write_text("x" * (MAX_CHARACTERS + 1))
     text = await desk.text("read_file", path="long")
-    assert text.endswith(f"\n[line 1 of 1 is {MAX_CHARACTERS + 1} characters long and was cut]")
+    assert f"\n[line 1 of 1 is {MAX_CHARACTERS + 1} characters long; these are the first {MAX_CHARACTERS}. " in text
     (desk.root / "wide").write_text(("y" * 60_000 + "\n") * 2)
     assert (await desk.text("read_file", path="wide")).endswith("\n[lines 1 to 1 of 2; go on with offset=2]")
 
@@ -179,6 +181,50 @@ async def test_a_link_changed_after_permission_is_not_followed(desk: Desk) -> No
         (desk.root / "sub").unlink()
         (desk.root / "sub").mkdir()
     assert os.listdir(outside) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "content", "written", "said"),
+    [
+        ("\ufeffone\n", "two\n", "\ufefftwo\n", " Its byte order mark stayed."),
+        ("\ufeffone\n", "\ufefftwo\n", "\ufefftwo\n", ""),
+        ("one\r\ntwo\r\n", "1\n2\n", "1\r\n2\r\n", " Its line ends (CRLF) stayed."),
+        ("\ufeffone\r\n", "1\n", "\ufeff1\r\n", " Its line ends (CRLF) and byte order mark stayed."),
+        ("one\r\ntwo\n", "1\n2\n", "1\n2\n", ""),
+        ("one\r\n", "1\r\n2\n", "1\r\n2\n", ""),
+        ("one\n", "\ufefftwo\n", "\ufefftwo\n", ""),
+    ],
+)
+async def test_a_file_keeps_its_form_when_it_is_written_anew(
+    desk: Desk, old: str, content: str, written: str, said: str
+) -> None:
+    """As when it is edited: models leave out what they do not see."""
+    (desk.root / "f").write_bytes(old.encode())
+    await desk.use("read_file", path="f")
+    assert (await desk.text("write_file", path="f", content=content)).endswith(f").{said}")
+    assert (desk.root / "f").read_bytes() == written.encode()
+    assert "already" in await desk.text("write_file", path="f", content=content)
+
+
+def output_of(command: str, desk: Desk) -> str:
+    return subprocess.run(["sh", "-c", command], cwd=desk.root, capture_output=True, check=True).stdout.decode()
+
+
+async def test_a_line_of_any_length_can_be_read_to_its_end(desk: Desk) -> None:
+    """By the command that the note names."""
+    line = "ä" * 150_000 + "b" * 150_000
+    (desk.root / "it's long").write_text(f"first\n{line}\nlast\n")
+    text = await desk.text("read_file", path="it's long", offset=2)
+    kept, note = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
+    assert note.startswith(
+        "\n[line 2 of 3 is 300000 characters long; these are the first 100000. Go on with run_command:"
+    )
+    [(command, first, last)] = re.findall(r"`(.*cut -b )(\d+)-(\d+)`", note)
+    start, size = int(first), int(last) - int(first) + 1
+    while piece := output_of(f"{command}{start}-{start + size - 1}", desk).rstrip("\n"):
+        kept += piece
+        start += size
+    assert kept == line
 
 
 async def test_a_change_too_large_to_draw_is_told_in_words(desk: Desk) -> None:

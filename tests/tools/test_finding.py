@@ -3,11 +3,13 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from acp_bridge.errors import ToolError
+from acp_bridge.tools import search_files
 
 from .conftest import Desk
 
@@ -48,7 +50,104 @@ async def test_a_search_can_be_narrowed(tree: Desk) -> None:
         assert await tree.text("search_files", pattern="NEEDLE", path="src/deep", ignore_case=True) == "c.txt:1:Needle"
         assert await tree.text("search_files", pattern="needle", path="src/a.py") == "a.py:2:needle = 1"
         assert await tree.text("search_files", pattern="nowhere") == "[no match]"
-        assert await tree.text("search_files", pattern="needle", include="*.log") == "[no match]"
+        assert await tree.text("search_files", pattern="nowhere", include="*.log") == "[no match]"
+
+
+async def test_what_is_ignored_is_searched_when_it_is_named(tree: Desk) -> None:
+    (tree.root / "venv" / "lib").mkdir()
+    (tree.root / "venv" / "lib" / "l.py").write_text("needle\n")
+    with anyio.fail_after(10):
+        assert await tree.text("search_files", pattern="needle", path="venv") == "lib/l.py:1:needle\nv.py:1:needle"
+        assert await tree.text("search_files", pattern="needle", path="venv/lib") == "l.py:1:needle"
+        assert await tree.text("search_files", pattern="needle", path="venv", include="v.*") == "v.py:1:needle"
+        assert await tree.text("search_files", pattern="needle", path="x.log") == "x.log:1:needle"
+        assert await tree.text("list_files", path="venv", pattern="*.py") == "lib/l.py\nv.py"
+
+
+async def test_what_is_ignored_is_named_where_nothing_else_is_found(tree: Desk) -> None:
+    way = "Give such a file, or an ignored folder, as path to include it]"
+    (tree.root / "venv" / "only.py").write_text("rare\n")
+    with anyio.fail_after(10):
+        said = f"[no match, but files that .gitignore names were left out: x.log. {way}"
+        assert await tree.text("search_files", pattern="needle", include="*.log") == said
+        said = f"[no match, but files that .gitignore names were left out: venv/only.py. {way}"
+        assert await tree.text("search_files", pattern="rare") == said
+        said = f"[no file matches, but files that .gitignore names were left out: x.log. {way}"
+        assert await tree.text("list_files", pattern="x.log") == said
+
+
+async def test_nothing_protected_is_searched_or_named_with_what_is_ignored(tree: Desk) -> None:
+    (tree.root / ".gitignore").write_text("conf\n.git\n.ssh\nvenv\n")
+    for name in ("conf/secret", ".git/config", ".ssh/id", "venv/.ssh/id"):
+        (tree.root / name).parent.mkdir(exist_ok=True)
+        (tree.root / name).write_text("hidden\n")
+    with anyio.fail_after(10):
+        for arguments in ({}, {"path": "venv"}, {"include": "**/id"}, {"include": "config"}):
+            assert await tree.text("search_files", pattern="hidden", **arguments) == "[no match]"
+
+
+async def test_a_pipe_or_a_socket_is_neither_searched_nor_waited_for(desk: Desk) -> None:
+    os.mkfifo(desk.root / "fifo")
+    (desk.root / "a").write_text("x\n")
+    (desk.root / "sub").mkdir()
+    os.mkfifo(desk.root / "sub" / "fifo")
+    with anyio.fail_after(10):
+        for tool, more in (("search_files", {"pattern": "x"}), ("list_files", {"pattern": "*"})):
+            with pytest.raises(ToolError, match="no regular file"):
+                await desk.use(tool, path="fifo", **more)
+        assert await desk.text("search_files", pattern="x") == "a:1:x"
+        assert await desk.text("list_files", pattern="*") == "a"
+
+
+@pytest.mark.parametrize("name", ["f", "sub/f", "sub/deep/f"])
+@pytest.mark.parametrize("part", [0, -1])
+async def test_what_became_a_link_while_it_was_searched_is_not_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, part: int
+) -> None:
+    """Whatever `rg` saw behind the name: a line that is told is one of a file that lies there."""
+    path = desk.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("secret\n")
+    (desk.root / "b").write_text("secret too\n")
+    outside = desk.root.parent / "outside"
+    found = search_files.ripgrep
+
+    async def flips(*args: Any, **kwargs: Any) -> Any:
+        result = await found(*args, **kwargs)
+        top = desk.root / Path(name).parts[part] if part == 0 else path
+        top.rename(outside / "taken")
+        top.symlink_to(outside / "taken")
+        monkeypatch.undo()
+        return result
+
+    monkeypatch.setattr(search_files, "ripgrep", flips)
+    with anyio.fail_after(10):
+        told = await desk.text("search_files", pattern="secret")
+    assert told == "b:1:secret too\n[what changed while it was searched is left out; search again]"
+
+
+async def test_a_match_is_told_in_every_form_that_rg_gives_it(desk: Desk) -> None:
+    for name, data in {
+        "crlf": b"a\r\nneedle\r\n",
+        "long": b"needle" + b"x" * 1000 + b"\n",
+        "mark": b"\xef\xbb\xbfneedle\n",
+        "old": "nothing\nneedle ü\n".encode("utf-16"),
+        "open": b"needle",
+        "raw": b"needle \xff\n",
+        "line\nend": b"needle\n",
+    }.items():
+        (desk.root / name).write_bytes(data)
+    with anyio.fail_after(10):
+        told = (await desk.text("search_files", pattern="needle")).split("\n")
+    assert [line.split(":")[:2] for line in told] == [
+        ["crlf", "2"],
+        ["line\\nend", "1"],
+        ["long", "1"],
+        ["mark", "1"],
+        ["old", "2"],
+        ["open", "1"],
+        ["raw", "1"],
+    ]
 
 
 async def test_an_include_does_not_bring_back_what_is_protected(tree: Desk) -> None:
