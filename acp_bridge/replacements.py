@@ -13,7 +13,7 @@ from acp_bridge.checkpoint import Options as CheckpointOptions
 from acp_bridge.config import Config
 from acp_bridge.effects import Hosting
 from acp_bridge.errors import BridgeError, ConfigError
-from acp_bridge.llm import ContainedModel, Model, is_provider, open_model, options_from
+from acp_bridge.llm import ContainedModel, Model, is_provider, open_model, options_from, parse_route
 from acp_bridge.plugins import is_named, made, require_port
 from acp_bridge.session import (
     ContainedStore,
@@ -169,10 +169,11 @@ def _named_model(config: Config, route: str) -> object:
     try:
         return made(config, route, "model")
     except ConfigError as exc:
-        raise ConfigError(
-            f"{exc}. A model is named as 'provider:model', and {route.partition(':')[0]!r} is no provider; or, for one "
-            "of your own, as 'module:name'"
-        ) from exc
+        try:
+            parse_route(route)
+        except ConfigError as no_route:
+            raise ConfigError(f"{exc}. Nor is it a provider's: {no_route}") from exc
+        raise
 
 
 def _contained(part: object, route: str, enter: Enter) -> Model:

@@ -7,11 +7,16 @@ from typing import Any, Final, NamedTuple
 
 SUPPORTED_VERSIONS: Final = (1,)
 LATEST_VERSION: Final = max(SUPPORTED_VERSIONS)
+_WITHOUT_PLANS: Final = ("codecompanion",)
+"""Clients that draw no plan, as they begin the name that they give themselves."""
 _MAX_VERSION: Final = 65535  # uint16 in the schema
 
 
 class ClientCapabilities(NamedTuple):
-    """What the client can do; whatever it did not say, it cannot (protocol: an absent capability is unsupported)."""
+    """What the client can do; whatever it did not say, it cannot (protocol: an absent capability is unsupported).
+
+    That it draws plans is taken for granted, unless it is known that it does not: every client is sent them.
+    """
 
     read_text_file: bool = False
     write_text_file: bool = False
@@ -20,6 +25,7 @@ class ClientCapabilities(NamedTuple):
     boolean_options: bool = False
     notices: bool = False
     elicitation_form: bool = False
+    shows_plans: bool = True
 
 
 class AuthMethod(NamedTuple):
@@ -41,8 +47,11 @@ def negotiated_version(requested: Any) -> int:
     return requested if requested in SUPPORTED_VERSIONS else LATEST_VERSION
 
 
-def parse_client(capabilities: Any) -> ClientCapabilities:
-    """Return the client's capabilities; what has the wrong type counts as absent."""
+def parse_client(capabilities: Any, info: Any = None) -> ClientCapabilities:
+    """Return the client's capabilities; what has the wrong type counts as absent.
+
+    `info` is what it calls itself: for what no capability says.
+    """
     top = _members(capabilities)
     files, session = _members(top.get("fs")), _members(top.get("session"))
     return ClientCapabilities(
@@ -53,6 +62,7 @@ def parse_client(capabilities: Any) -> ClientCapabilities:
         boolean_options=isinstance(_members(session.get("configOptions")).get("boolean"), dict),
         notices=isinstance(session.get("notices"), dict),
         elicitation_form=isinstance(_members(top.get("elicitation")).get("form"), dict),
+        shows_plans=not str(_members(info).get("name")).lower().startswith(_WITHOUT_PLANS),
     )
 
 

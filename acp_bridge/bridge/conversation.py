@@ -22,6 +22,7 @@ from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAn
 from . import updates
 from .asking import asked
 from .bounds import bounded, pieces
+from .plans import PlanCards
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Conversation:
         self._late_key: tuple[ChunkKind, str] = ("agent_message_chunk", "")
         self._waiting = False
         self._replaying = anyio.Lock()
+        self._cards = PlanCards(client_shows_plans=client.shows_plans)
         self._undo = journal.observe(self)
         self.on_dismissed: Callable[[], None] = lambda: None  # the client cancels the turn by taking a choice back
 
@@ -120,6 +122,8 @@ class Conversation:
 
     def show(self, update: Json) -> None:
         """Send an update, behind a replay that is being sent."""
+        if self._cards.leaves_out(update):
+            return
         if self._meanwhile is not None:
             self._meanwhile.append(update)
         else:
@@ -227,6 +231,8 @@ class Conversation:
         try:
             files = await self._journal.contents(updates.images_in(records))
             for update in updates.replay(records, durable_seq=durable_seq, files=files):
+                if self._cards.leaves_out(update):
+                    continue
                 self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
                 if self._peer.congested:
                     await self._peer.ready()

@@ -122,7 +122,7 @@ class Handshake:
         except ValueError as exc:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         self._begun = True
-        self.client = parse_client(params.get("clientCapabilities"))
+        self.client = parse_client(params.get("clientCapabilities"), params.get("clientInfo"))
         return initialize_result(version, program_version=self._program_version, auth_methods=self._auth_methods())
 
 

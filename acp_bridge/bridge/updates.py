@@ -53,6 +53,8 @@ from acp_bridge.session import (
     UserMessage,
     interruption_text,
     interruptions,
+    plan_left,
+    plans_shown,
     retry_text,
 )
 from acp_bridge.tools import parsed_arguments
@@ -131,12 +133,17 @@ def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, b
     last_turn = max((record.event.turn for record in records if isinstance(record.event, TurnStarted)), default=0)
     history = {turn: cut for turn, cut in interruptions(records).items() if turn < last_turn}
     facts = _Facts(results, begun, queued, files, history)
+    plans = plans_shown(records)
     for record in records:
+        if isinstance(record.event, PlanUpdated) and record.seq in plans:
+            yield from _state(record.event)
         yield from _replayed(record, facts)
     done = {record.event.id for record in records if isinstance(record.event, UserMessage | InputDropped)}
     for prompt in queued.values():
         if prompt.id not in done:  # it waits for the turn under way, and is not shown again when it runs
             yield from _said(prompt.content, prompt.id, files)
+    if plan := plan_left(records):
+        yield from _state(plan)
     yield from _last_state(records)
 
 
@@ -201,11 +208,11 @@ def _retried(event: RequestFailed) -> Iterator[Json]:
 
 
 def _last_state(records: Sequence[Record]) -> Iterator[Json]:
-    """Yield the log-only state, each kind once, as it stands last."""
-    last: dict[str, SessionTitled | PlanUpdated | UsageReported] = {}
+    """Yield the log-only state that has no place in the conversation, each kind once, as it stands last."""
+    last: dict[str, SessionTitled | UsageReported] = {}
     for record in records:
         match record.event:
-            case SessionTitled() | PlanUpdated() | UsageReported() as event:
+            case SessionTitled() | UsageReported() as event:
                 last[event.type] = event
             case _:
                 pass

@@ -50,6 +50,7 @@ from .events import (
 )
 from .journal import BACKGROUND_S, Journal, Observer, ObserverSource
 from .log import Log, State
+from .plans import plan_left, plans_shown
 from .policy import BarrierKind, Durable, Policy
 from .recovery import Interruption, Recovery, continuable, interruptions, recovery_of
 from .recovery_words import CUT_OFF, NEVER_RAN, interruption_text, recovery_text, recovery_title
@@ -141,6 +142,8 @@ __all__ = [
     "interruption_text",
     "interruptions",
     "milliseconds_now",
+    "plan_left",
+    "plans_shown",
     "recovery_of",
     "recovery_text",
     "recovery_title",

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Text
+from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
 from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
@@ -74,5 +75,14 @@ class UpdatePlan:
         del call
         entries = parsed(_Arguments, arguments).entries
         return ToolOutput(
-            content=(Text(text="The plan is shown."),), plan=tuple(entry.model_dump() for entry in entries)
+            content=(Text(text="The plan is shown."),),
+            shown=(Text(text="\n".join(map(_line, entries)) or "The plan is empty."),),
+            plan=tuple(entry.model_dump() for entry in entries),
         )
+
+
+def _line(entry: _Entry) -> str:
+    """Return an entry for a client that shows no plan: an item of a list, as Markdown and a plain reader know it."""
+    mark = "x" if entry.status == "completed" else " "
+    now = " (in progress)" if entry.status == "in_progress" else ""
+    return f"- [{mark}] {escaped(entry.content)}{now}"

@@ -74,7 +74,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The plan, as it stood last."""
+    """The plan, as a turn left it."""
 
     entries: tuple[JsonObject, ...]
 

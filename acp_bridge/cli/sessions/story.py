@@ -43,6 +43,7 @@ from acp_bridge.session import (
     UserMessage,
     interruption_text,
     interruptions,
+    plans_shown,
     recovery_of,
 )
 
@@ -109,7 +110,7 @@ class _Facts:
     permissions: Mapping[str, PermissionDecided | None]
     closed: frozenset[str]
     queued: Mapping[str, InputQueued]
-    last_plan: PlanUpdated | None
+    plans: frozenset[int]
     interruptions: Mapping[int, Interruption]
 
     @classmethod
@@ -119,7 +120,6 @@ class _Facts:
         permissions: dict[str, PermissionDecided | None] = {}
         closed: set[str] = set()
         queued: dict[str, InputQueued] = {}
-        plan: PlanUpdated | None = None
         for record in records:
             match record.event:
                 case ToolResult() as event:
@@ -136,8 +136,6 @@ class _Facts:
                     closed.add(event.message_id)
                 case InputQueued() as event:
                     queued[event.id] = event
-                case PlanUpdated() as event:
-                    plan = event
                 case _:
                     pass
         return cls(
@@ -146,7 +144,7 @@ class _Facts:
             permissions=permissions,
             closed=frozenset(closed),
             queued=queued,
-            last_plan=plan,
+            plans=plans_shown(records),
             interruptions=interruptions(records),
         )
 
@@ -193,7 +191,7 @@ class _Teller:
             case PermissionRevoked() as event:
                 self.note(f"A lasting permission was taken back ({event.grant_id}).")
             case PlanUpdated() as event:
-                if event is self.facts.last_plan and event.entries:
+                if record.seq in self.facts.plans and event.entries:
                     self.pieces.append(Plan(entries=event.entries))
             case (
                 SessionOpened()
@@ -266,6 +264,8 @@ class _Teller:
                 case Thought():
                     if block.text.strip():
                         self.pieces.append(Thinking(text=block.text))
+                case ToolRequest(name="update_plan") if self._is_done(block.call_id):
+                    pass  # the plan itself stands there
                 case ToolRequest():
                     self.pieces.append(self._card(block))
                 case _:
@@ -289,6 +289,10 @@ class _Teller:
             permission=_permission(self.facts.permissions.get(request.call_id)),
             shown=() if result is None or recovered else result.shown or result.content,
         )
+
+    def _is_done(self, call_id: str) -> bool:
+        result = self.facts.results.get(call_id)
+        return result is not None and not result.is_error
 
     def _unsettled(self, call_id: str) -> str:
         if call_id in self.facts.begun:
