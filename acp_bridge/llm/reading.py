@@ -55,10 +55,10 @@ async def answered(
             async for payload in payloads:
                 for raw in answer.take(payload):
                     for delta in border.take(raw):
-                        patience.renew()
                         yield delta
                         if isinstance(delta, Failed):
                             return
+                        patience.renew()  # while nobody read, nobody waited
         last = answer.end(bytes(decoder.junk))
     except Exception as exc:  # noqa: BLE001 - the boundary of a provider call; `raised` logs what it does not know
         last = provider.raised(exc)
@@ -96,24 +96,22 @@ async def _drained(pieces: AsyncGenerator[bytes, None]) -> None:
 
 
 class _Patience:
-    """How long may be waited for the next word of an answer; time in which nobody reads does not count."""
+    """How long may be waited for the next word of an answer."""
 
     def __init__(self, limit_s: float) -> None:
-        self._limit_s = self._left_s = limit_s
+        self._limit_s = limit_s
+        self.renew()
 
     def renew(self) -> None:
-        """A word has come."""
-        self._left_s = self._limit_s
+        """Begin anew: a word has come, and whoever reads is ready for the next one."""
+        self._deadline = anyio.current_time() + self._limit_s
 
     async def wait(self, ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Wait for what `ask` returns.
 
         Raises:
-            Stalled: it did not come in the time that is left.
+            Stalled: it did not come in time.
         """
-        began = anyio.current_time()
-        with anyio.CancelScope(deadline=began + self._left_s):
-            result = await ask(*arguments)
-            self._left_s -= anyio.current_time() - began
-            return result
+        with anyio.CancelScope(deadline=self._deadline):
+            return await ask(*arguments)
         raise Stalled(self._limit_s)
