@@ -133,11 +133,11 @@ class Recorder:
         self._model = model
         self._secrets = tuple(secrets)
         self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._count = len(list(self._folder.glob("[0-9]*.json")))
         about = {"context_window": model.context_window, "takes_images": model.takes_images}
         known = {key: value for key, value in about.items() if value is not None}
-        (self._folder / _ABOUT).write_bytes(orjson.dumps(known, option=orjson.OPT_INDENT_2) + b"\n")
+        _write(self._folder / _ABOUT, orjson.dumps(known, option=orjson.OPT_INDENT_2) + b"\n")
 
     @property
     def context_window(self) -> int | None:
@@ -174,7 +174,15 @@ class Recorder:
         data = orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"
         for secret in self._secrets:
             data = data.replace(orjson.dumps(secret)[1:-1], b"<secret>")
-        path.write_bytes(data)
+        _write(path, data)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file for its owner alone: it holds a conversation. A link in its place is not followed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        os.fchmod(fd, 0o600)
+        file.write(data)
 
 
 def _summary(request: ModelRequest) -> JsonObject:

@@ -10,7 +10,9 @@ cannot hold: a session that was made before it, and files that no tool named.
 """
 
 import json
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +35,9 @@ class TracedWire(Wire):
 
     def __init__(self, wire: Wire, folder: Path, secrets: Iterable[str] = ()) -> None:
         super().__init__(wire._source, wire._sink)  # noqa: SLF001  the same descriptors, which nobody reads yet
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         self._secrets = tuple(secret.encode() for secret in secrets)
-        self._file = (folder / "trace.txt").open("wb", buffering=0)  # what is noted stays, however the agent ends
+        self._file = open(_created(folder / "trace.txt"), "wb", buffering=0)  # noqa: SIM115 - what is noted stays
         self._begun = b""
 
     async def receive(self) -> bytes:
@@ -75,12 +77,12 @@ def begin_trace(folder: Path, *, home: Path, route: str, environ: Mapping[str, s
     """
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"{str(folder)!r} is not empty; a trace needs a folder of its own")
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     recorded = f"record:{folder.absolute() / 'model'}={route}" if route else ""
     ours = {name: value for name, value in environ.items() if name.startswith("ACP_BRIDGE_")}
     settings = {name: value for name, value in ours.items() if not _UNTRACED.fullmatch(name)}
     facts = {"home": str(home), "route": recorded, "agent": settings}
-    (folder / "trace.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    _write(folder / "trace.json", json.dumps(facts, indent=2) + "\n")
     return recorded
 
 
@@ -91,8 +93,8 @@ def write_scenario(folder: Path, secrets: Iterable[str] = ()) -> None:
     def write(path: Path, text: str) -> None:
         for secret in hidden:
             text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], "<secret>")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        _make(path.parent)
+        _write(path, text)
 
     facts: Json = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
     text = (folder / "trace.txt").read_text(encoding="utf-8", errors="replace")
@@ -101,7 +103,7 @@ def write_scenario(folder: Path, secrets: Iterable[str] = ()) -> None:
     names = Names(trace.tokens(facts["route"]))
     logs = [log_records(trace.home / "sessions", session) for session in trace.sessions]
     write(folder / "scenario.toml", trace.scenario(names, facts["agent"]))
-    for path, content in _files_before(trace.cwd, [record for records in logs for record in records]):
+    for path, content in files_before(trace.cwd, [record for records in logs for record in records]):
         write(folder / "workspace" / path, content)
     for path in (folder / "model").glob("[0-9]*.json"):
         answer: Json = json.loads(path.read_text(encoding="utf-8"))
@@ -113,7 +115,7 @@ def write_scenario(folder: Path, secrets: Iterable[str] = ()) -> None:
     write(folder / "expected" / "log.jsonl", "".join(f"{compact(record)}\n" for record in log))
 
 
-def _files_before(cwd: str, records: Sequence[Json]) -> Iterator[tuple[str, str]]:
+def files_before(cwd: str, records: Sequence[Json]) -> Iterator[tuple[str, str]]:
     """Yield the files that tools named as they were before the first change; those outside are left out."""
     found: dict[str, str | None] = {}
     for record in records:
@@ -132,10 +134,32 @@ def _files_before(cwd: str, records: Sequence[Json]) -> Iterator[tuple[str, str]
 
 
 def _content(path: Path) -> str | None:
+    """Return a file's text, None if there is none, or if what has the name by now is a link or no file at all."""
     try:
-        return path.read_text(encoding="utf-8")
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path.parent.resolve() == path.parent
+            return file.read().decode() if regular else None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _make(folder: Path) -> None:
+    """Make a folder, and those above it, for its owner alone, whatever the umask is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700)
+
+
+def _created(path: Path) -> int:
+    """Return a descriptor of a file for its owner alone, emptied; a link in its place is not followed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.fchmod(fd, 0o600)
+    return fd
+
+
+def _write(path: Path, text: str) -> None:
+    with open(_created(path), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 @dataclass(slots=True)

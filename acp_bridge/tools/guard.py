@@ -24,6 +24,7 @@ from acp_bridge.redaction import Secrets
 
 from .capture import Capture
 from .child import Descriptors, GuardedChild, guard
+from .unattended import unattended
 
 ALLOWED = frozenset({"PATH", "HOME", "LANG", "TERM", "TMPDIR", "TZ", "USER", "SHELL", "LOGNAME"})
 """Names that a command gets, with every `LC_*`. No provider's key is among them, whatever it is called."""
@@ -104,7 +105,8 @@ class GuardedCommands:
         secrets: Secrets = Secrets(),  # noqa: B008 - a frozen value
     ) -> None:
         self._secrets = secrets
-        self._env = allowed(env, extra_names)
+        named = frozenset(extra_names)
+        self._env = unattended(allowed(env, named), named)
         self._spill = spill
         self._running = running
         self._children: set[GuardedChild] = set()

@@ -13,6 +13,7 @@ import pytest
 from acp_bridge.content import Text
 from acp_bridge.errors import ToolError
 from acp_bridge.tools import Ended, GuardedCommands, child, earlier_commands_ended
+from acp_bridge.tools.unattended import UNATTENDED
 
 from .conftest import Desk, Marked
 
@@ -86,7 +87,7 @@ async def test_a_command_gets_listed_variables_and_no_key(tmp_path: Path) -> Non
     }
     commands = GuardedCommands(env, ("EXTRA",))
     names = {line.partition("=")[0] for line in (await run(commands, "env", tmp_path)).output.splitlines()}
-    assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "LC_TIME", "HOME", "EXTRA"}
+    assert names - {"PWD", "OLDPWD", "SHLVL", "_", *UNATTENDED} == {"PATH", "LC_TIME", "HOME", "EXTRA"}
     parents = (await run(commands, "cat /proc/$PPID/environ", tmp_path)).output
     assert "sk-" not in parents
 

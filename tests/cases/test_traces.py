@@ -1,0 +1,64 @@
+"""What a trace leaves behind is its owner's alone, whatever the umask, and follows no link."""
+
+import os
+import stat
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from acp_bridge.llm import ScriptedModel
+from acp_bridge.llm.replay import Recorder
+from acp_bridge.llm.script import script_from
+from acp_bridge.rpc import Wire
+from acp_bridge.testing import TracedWire, begin_trace, write_scenario
+from acp_bridge.testing.trace import files_before
+
+
+@pytest.fixture(autouse=True)
+def wide_umask() -> Generator[None]:
+    before = os.umask(0o000)
+    yield
+    os.umask(before)
+
+
+def traced(folder: Path) -> None:
+    begin_trace(folder, home=folder.parent / "home", route="demo", environ={})
+    TracedWire(Wire(0, 1), folder)
+    Recorder(ScriptedModel(script_from({"answers": [{"text": "x"}]}, "s")), folder / "model")
+
+
+def test_every_file_and_folder_of_a_trace_is_its_owners_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "trace"
+    traced(folder)
+    write_scenario(folder)
+    for path in (folder.parent, folder, *folder.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_link_in_a_files_place_is_not_written_through(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    traced(folder)
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (folder / "scenario.toml").symlink_to(mine)
+    with pytest.raises(OSError, match="symbolic link"):
+        write_scenario(folder)
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("swap", ["file", "folder", "fifo"])
+def test_a_file_that_was_swapped_for_a_link_is_not_taken_in(tmp_path: Path, swap: str) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    (project / "sub").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "a.txt").write_text("secret")
+    if swap == "file":
+        (project / "sub" / "a.txt").symlink_to(outside / "a.txt")
+    elif swap == "folder":
+        (project / "sub").rmdir()
+        (project / "sub").symlink_to(outside)
+    else:
+        os.mkfifo(project / "sub" / "a.txt")
+    result = {"type": "tool/result", "data": {"digests": {str(project / "sub" / "a.txt"): "00"}}}
+    assert list(files_before(str(project), [result])) == []
