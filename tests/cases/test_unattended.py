@@ -21,9 +21,7 @@ async def ran(command: str, cwd: Path, named: tuple[str, ...] = ()) -> Ended:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="it is about git")
-@pytest.mark.parametrize(
-    "command", ["git commit --allow-empty", "git commit --amend --allow-empty", "git rebase -i --root"]
-)
+@pytest.mark.parametrize("command", ["commit --allow-empty", "commit --amend --allow-empty", "rebase -i --root"])
 async def test_git_finds_no_editor_and_is_told_what_to_do(tmp_path: Path, command: str) -> None:
     made = "git init -q . && git config user.email a@b && git config user.name a && git config core.editor vim"
     ended = await ran(f"{made} && git commit -q --allow-empty -m first && git {command}", tmp_path)
