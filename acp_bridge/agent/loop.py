@@ -187,7 +187,7 @@ class Turn:
                 )
             )
             if wait_s is None:
-                return Outcome(reason="error", failure=ended.failure)
+                return Outcome(reason="error", failure=_with_ways_on(ended.failure, self.journal.session_id))
             self._move(Sign.FAILED)
             with self.cancellation.scope():
                 await anyio.sleep(wait_s)
@@ -311,6 +311,17 @@ class Turn:
 def _without(secrets: Secrets, failed: Failed) -> Failed:
     """Return the failure as it may be logged and shown: a provider repeats what it was sent."""
     return replace(failed, failure=replace(failed.failure, message=secrets.hidden(failed.failure.message)))
+
+
+def _with_ways_on(failure: Failure, session_id: str) -> Failure:
+    """Return the failure with what the user can do, where the same prompt would fail again and again."""
+    if failure.kind != "context_overflow":
+        return failure
+    ways = (
+        "With this model every further prompt here fails like this. Choose a model with a larger window, begin a new session, or take "
+        f"up an earlier turn of this one: `acp-bridge sessions fork {session_id} --at TURN`"
+    )
+    return replace(failure, message=f"{failure.message.rstrip('. ')}. {ways}")
 
 
 def _countable(usage: Usage) -> Usage:
