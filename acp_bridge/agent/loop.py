@@ -318,8 +318,8 @@ def _with_ways_on(failure: Failure, session_id: str) -> Failure:
     if failure.kind != "context_overflow":
         return failure
     ways = (
-        "With this model every further prompt here fails like this. Choose a model with a larger window, begin a new session, or take "
-        f"up an earlier turn of this one: `acp-bridge sessions fork {session_id} --at TURN`"
+        "With this model every further prompt here fails like this. Choose one with a larger window, begin a new "
+        f"session, or take up an earlier turn of this one: `acp-bridge sessions fork {session_id} --at TURN`"
     )
     return replace(failure, message=f"{failure.message.rstrip('. ')}. {ways}")
 
