@@ -12,9 +12,10 @@ from session.provider import accept
 from acp_bridge.agent import Job, Options, Outcome, Phase
 from acp_bridge.agent.offer import Offer
 from acp_bridge.agent.turn import NEXT, Sign, advance
+from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Failure, Location, Text, Thought, ToolRequest, Usage
-from acp_bridge.errors import BarrierFailed, IllegalEvent, ToolError
-from acp_bridge.session import FromTools, InputDropped, TurnEnded
+from acp_bridge.errors import BarrierFailed, BarrierTimeout, IllegalEvent, ToolError
+from acp_bridge.session import Durable, FromTools, InputDropped, TurnEnded
 from acp_bridge.tools import Drawing
 
 ALL = list(itertools.product(Phase, Sign))
@@ -443,3 +444,22 @@ async def test_a_cancelled_first_turn_leaves_the_wait_for_earlier_commands_to_th
     notes = [event.content[0].text for event in world.of_type("user/message") if event.source == "program"]
     assert len(notes) == 1
     assert "may still be running" in notes[0]
+
+
+async def test_a_tool_barrier_that_times_out_runs_nothing_more_and_asks_the_model_no_more() -> None:
+    """After a deadline the log is sound and the next barrier may pass: the turn ends all the same."""
+
+    class Late(CheckpointPolicy):
+        async def tool(self, journal: Durable) -> None:
+            raise BarrierTimeout("the disk did not confirm", barrier="tool")
+
+    tools = [ToldTool("t"), ToldTool("u")]
+    world = World.of([asks("t", "u"), {"text": "and on"}], *tools, policy=Late())
+    with anyio.fail_after(5):
+        async with world.running():
+            outcome = await world.prompt()
+    assert outcome.failure is not None
+    assert (outcome.reason, outcome.failure.kind) == ("error", "not_saved")
+    assert [e.code for e in world.of_type("tool/result")] == ["NOT_SAVED", "ABORTED_BEFORE_DISPATCH"]
+    assert [len(tool.entered) for tool in tools] == [0, 0]
+    assert len(world.model.requests) == 1

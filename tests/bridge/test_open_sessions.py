@@ -1,0 +1,144 @@
+"""The life of a session on one connection: who finds it, what is said of it, and what ends with it."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import anyio
+import pytest
+from agent.world import CountingSession, CountingStore, NoCommands, ToldModel, ToldPeer
+
+from acp_bridge.acp import ClientCapabilities
+from acp_bridge.agent import Assembly, Models, Settings
+from acp_bridge.bridge.opened import OpenSessions
+from acp_bridge.checkpoint import CheckpointPolicy
+from acp_bridge.content import Text
+from acp_bridge.effects import Deadline
+from acp_bridge.llm import Model
+from acp_bridge.rpc import Peer, RpcError
+from acp_bridge.session import HeldSession, Place, Sessions
+from acp_bridge.tools import Commands, LocalFiles
+
+
+class Jobs(NoCommands):
+    """Commands with a job left in the background."""
+
+    def __init__(self) -> None:
+        self.left = 1
+
+    async def aclose(self) -> None:
+        self.left = 0
+
+
+class Connection(ToldPeer):
+    """A client with nothing asked of it."""
+
+    async def idle(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    def said(self) -> str:
+        return " ".join(update["content"]["text"] for update in self.updates if "content" in update)
+
+
+class RemoteSession(CountingSession):
+    @property
+    def warning(self) -> str:
+        return "a network file system"
+
+
+class Remote(CountingStore):
+    """A store on somebody else's machine."""
+
+    async def hold(self, session_id: str) -> HeldSession:
+        return RemoteSession(await self.memory.hold(session_id), self)
+
+
+class World:
+    def __init__(self, store: CountingStore) -> None:
+        self.store, self.peer, self.jobs = store, Connection(), Jobs()
+        self.model = ToldModel([{"deltas": [{"text": "Half"}, {"hang": True}]}])
+        self.place = Place(cwd="/", roots=("/",))
+        self.opened = cast("OpenSessions", None)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[OpenSessions]:
+        assembly = Assembly(
+            policy=CheckpointPolicy(),
+            models=Models(lambda _route: cast("Model", self.model)),
+            tools=(),
+            files=LocalFiles(),
+            commands=lambda _id: cast("Commands", self.jobs),
+            route="told",
+            settings=Settings(routes=("told",)),
+        )
+        sessions = Sessions(self.store, version="1", ids=lambda: "s1")
+        async with anyio.create_task_group() as tasks:
+            opened = OpenSessions(cast("Peer", self.peer), ClientCapabilities(), sessions, assembly, tasks)
+            try:
+                yield opened
+            finally:
+                self.store.door.open()
+                opened.abandon()
+                tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_session_that_is_being_closed_is_not_found(tmp_path: Path) -> None:
+    world = World(CountingStore())
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            entry = await opened.new(Place(cwd=str(tmp_path), roots=(str(tmp_path),)), [])
+            entry.agent.submit((Text(text="Go."),))
+            await world.model.door.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            world.store.door.shut()  # the turn's end waits for the disk, and the close for it
+            async with anyio.create_task_group() as closing:
+                closing.start_soon(opened.put_away, "s1")
+                await world.store.door.reached.wait()
+                assert opened.find("s1") is None
+                with pytest.raises(RpcError, match="no such session"):
+                    opened.get("s1")
+                world.store.door.open()
+            assert opened.find("s1") is None
+
+
+async def test_background_jobs_end_when_their_session_closes(tmp_path: Path) -> None:
+    world = World(CountingStore())
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            await opened.new(Place(cwd=str(tmp_path), roots=(str(tmp_path),)), [])
+            assert world.jobs.left == 1
+            await opened.put_away("s1")
+            assert world.jobs.left == 0
+
+
+@pytest.mark.parametrize(("store", "warned"), [(CountingStore, False), (Remote, True)])
+async def test_who_takes_a_session_is_told_where_it_lies(
+    tmp_path: Path, store: Callable[[], CountingStore], warned: bool
+) -> None:
+    world, place = World(store()), Place(cwd=str(tmp_path), roots=(str(tmp_path),))
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            await opened.new(place, [])
+            await opened.put_away("s1")
+            await opened.take("s1", place, None)
+            await anyio.wait_all_tasks_blocked()
+            assert ("a network file system" in world.peer.said()) == warned
+
+
+async def test_nothing_is_made_or_taken_once_the_end_has_begun(tmp_path: Path) -> None:
+    world, place = World(CountingStore()), Place(cwd=str(tmp_path), roots=(str(tmp_path),))
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            await opened.new(place, [])
+            await opened.put_away("s1")
+            await opened.quiet(Deadline.after(5), 0.8)
+            for begin in (opened.new(place, []), opened.take("s1", place, None)):
+                with pytest.raises(RpcError, match="the agent is ending"):
+                    await begin
+            assert list(opened) == []
