@@ -3,7 +3,7 @@
 from acp_bridge.content import Diff, Text
 from acp_bridge.text import Secrets
 from acp_bridge.tools import ToolOutput
-from acp_bridge.tools.pipeline import _bounded  # pyright: ignore[reportPrivateUsage]
+from acp_bridge.tools.pipeline import _bounded
 
 KEY = "sk-0123456789abcdefghij"
 
