@@ -1,7 +1,7 @@
 """What a tool puts out is bounded and without secrets wherever it is kept, not only where the model reads it."""
 
 from acp_bridge.content import Diff, Text
-from acp_bridge.text import Secrets
+from acp_bridge.redaction import Secrets
 from acp_bridge.tools import ToolOutput
 from acp_bridge.tools.pipeline import _bounded
 
