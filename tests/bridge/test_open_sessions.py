@@ -68,7 +68,7 @@ class World:
             models=Models(lambda _route: cast("Model", self.model)),
             tools=(),
             files=LocalFiles(),
-            commands=lambda _id: cast("Commands", self.jobs),
+            commands=lambda *_of_the_session: cast("Commands", self.jobs),
             route="told",
             settings=Settings(routes=("told",)),
         )
