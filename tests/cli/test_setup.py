@@ -2,15 +2,16 @@
 
 import json
 import os
+import shlex
 import stat
+import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 from cli.conftest import Run
 
-from acp_bridge.cli.setup.editors import EDITORS
+from acp_bridge.cli.setup.editors import EDITORS, RUN_BY_TESTS
 from acp_bridge.cli.setup.places import serve_command
 
 COMMAND = serve_command()
@@ -61,9 +62,40 @@ def test_zed_is_told_as_its_settings_want_it(run: Run) -> None:
     }
 
 
-def test_toads_block_is_toml(run: Run) -> None:
-    found = tomllib.loads(run("setup", "toad", "--name", 'A "quoted" name').out)
-    assert found["name"] == 'A "quoted" name' and found["run_command"]["*"] == " ".join(COMMAND)
+def test_toad_is_started_with_the_command_and_not_told_by_a_file(run: Run) -> None:
+    """Its files about agents lie in its own package, and one that lacks a key keeps it from starting."""
+    found = shlex.split(run("setup", "toad", "--name", 'A "quoted" name').out)
+    assert found == ["toad", "acp", shlex.join(COMMAND), ".", "--title", 'A "quoted" name']
+
+
+@pytest.mark.parametrize("editor", list(EDITORS))
+def test_a_form_that_no_test_ran_in_its_editor_says_so(run: Run, editor: str) -> None:
+    assert ("the tests did not run it there" in run("setup", editor).err) is (editor not in RUN_BY_TESTS)
+
+
+def test_marimo_is_told_in_the_order_in_which_a_person_clicks(run: Run) -> None:
+    shown = run("setup", "marimo")
+    steps = ("1. ", "External Agents", "2. ", "3017", "3. ", "Agents, then New session, then Claude")
+    assert sorted(steps, key=shown.err.index) == list(steps)
+    assert "--port 3017" in shown.out
+
+
+def test_a_project_with_a_package_of_the_same_name_is_not_run_in_this_ones_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The form for an installation without its script, started in the project's folder as editors do."""
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    command = serve_command()
+    monkeypatch.undo()
+    assert command[0] == str(tmp_path / "python")
+    (tmp_path / "acp_bridge").mkdir()
+    (tmp_path / "acp_bridge" / "__init__.py").touch()
+    (tmp_path / "acp_bridge" / "__main__.py").write_text("print('the project')")
+    ran = subprocess.run(
+        [sys.executable, *command[1:-1], "--version"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.startswith("acp-bridge ")
 
 
 @pytest.mark.parametrize("editor", list(FILES))

@@ -200,3 +200,29 @@ def test_sessions_are_listed_with_their_titles(acpx: Acpx) -> None:
     shown = acpx.run("sessions", "list")
     assert str(acpx.desk.folder) in shown
     assert ("say something nice" in shown) is not acpx.old
+
+
+def test_the_printed_settings_start_the_agent(acpx: Acpx) -> None:
+    """What `acp-bridge setup acpx --write` leaves in acpx's own file, used by the name that it gives the agent."""
+    home = Path(acpx.desk.environment["HOME"])
+    written = subprocess.run(
+        [acpx.desk.command[0], "setup", "acpx", "--write"],
+        env=acpx.desk.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "set up" in written.stdout
+    assert (home / ".acpx" / "config.json").is_file()
+    ran = subprocess.run(
+        [*acpx.command, "--approve-all", "acp_bridge", "exec", "change and run"],
+        cwd=acpx.desk.folder,
+        env=acpx.desk.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}"
+    assert (acpx.desk.greeting, acpx.desk.copied) == ("good day\n", True)

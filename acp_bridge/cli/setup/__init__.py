@@ -18,7 +18,7 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.llm import parse_route
 from acp_bridge.tools import MODES
 
-from .editors import EDITORS, Block, Wanted
+from .editors import EDITORS, RUN_BY_TESTS, Block, Wanted
 from .files import Written, write_settings
 from .places import serve_command
 
@@ -98,6 +98,8 @@ def _print(word: str, name: str, block: Block) -> None:
 
 def _notes(word: str, block: Block) -> list[str]:
     notes = list(block.notes)
+    if word not in RUN_BY_TESTS:
+        notes.append("Written from the editor's documentation and source; the tests did not run it there.")
     if block.file is not None:
         notes.append(f"`acp-bridge setup {word} --write` merges it in and keeps a copy of the file as it was.")
     return notes + _warnings()

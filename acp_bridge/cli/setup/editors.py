@@ -65,6 +65,10 @@ class Block:
     notes: Sequence[str] = field(default=())
 
 
+RUN_BY_TESTS: Final = frozenset({"acpx"})
+"""Those whose printed settings the tests give to the editor itself; of any other it is said that nobody did."""
+
+
 def _json_block(
     where: str, file: Path, path: tuple[str, ...], members: Mapping[str, Any], env: Mapping[str, str], *notes: str
 ) -> Block:
@@ -258,17 +262,17 @@ def agent_shell(wanted: Wanted) -> Block:
 
 
 def toad(wanted: Wanted) -> Block:
-    """Toad: an agent's file, or a line."""
-    text = f"""\
-identity = "{IDENTIFIER}.example"
-name = {_quoted(wanted.name)}
-short_name = "{IDENTIFIER}"
-protocol = "acp"
-run_command."*" = {_quoted(wanted.line)}"""
+    """Toad: a command line. It reads files about agents from within its own package alone."""
     return Block(
-        text=text,
-        where="a TOML file of its own among Toad's agents",
-        notes=(f"Or without one: toad acp {shlex.quote(wanted.line)} .",),
+        text=f"toad acp {shlex.quote(wanted.line)} . --title {shlex.quote(wanted.name)}",
+        where="a terminal, in the project's folder",
+        notes=(
+            (
+                "Toad 0.6 has no folder for agents of one's own: a file put among those of its package is lost with "
+                "the next upgrade, and one that lacks a key keeps Toad from starting at all."
+            ),
+            "Keys are taken from the terminal's environment.",
+        ),
     )
 
 
@@ -284,11 +288,25 @@ def obsidian(wanted: Wanted) -> Block:
 
 
 def marimo(wanted: Wanted) -> Block:
-    """Marimo: a bridge to a WebSocket."""
+    """Marimo: a bridge to a WebSocket. Its panel has no field for an agent: it knows five, each by a fixed port."""
     return Block(
         text=f"npx stdio-to-ws {shlex.quote(wanted.line)} --port 3017",
-        where="a terminal beside marimo, and connect to port 3017 in its agent panel",
-        notes=("One session an agent: start it anew for another.",),
+        where="a terminal beside marimo, once the steps below are begun",
+        notes=(
+            (
+                "1. In marimo's settings, among the experimental features, switch on External Agents, and load the "
+                "page again."
+            ),
+            (
+                "2. Start the line above in the project's folder. 3017 is the port that marimo has for Claude: no "
+                "other agent may be running there."
+            ),
+            (
+                "3. Open the AI panel in the side bar, choose its tab Agents, then New session, then Claude. What "
+                f"answers under that name is {wanted.name}."
+            ),
+            "It holds one session an agent: start the line anew for another.",
+        ),
     )
 
 

@@ -11,7 +11,8 @@ def serve_command() -> tuple[str, ...]:
     beside = Path(sys.executable).absolute().with_name(name)  # not resolved: a virtual environment's Python is a link
     if os.access(beside, os.X_OK):
         return str(beside), "serve"
-    return str(Path(sys.executable).absolute()), "-m", "acp_bridge", "serve"
+    # -P: with -m alone, a project that has an `acp_bridge` of its own would be run in this program's place
+    return str(Path(sys.executable).absolute()), "-P", "-m", "acp_bridge", "serve"
 
 
 def config_folder() -> Path:
