@@ -7,7 +7,7 @@ ended, if its first line says that it is the same file.
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from threading import Lock
 from typing import Any
 from zlib import crc32
@@ -35,10 +35,7 @@ class Entry:
     inode: int
     length: int
     modified: int | None
-    gen: str = ""
-    end: int = 0
-    records: int = 0
-    durable: int = 0
+    read: list[Any] = field(default_factory=list[Any])
     cwd: str = ""
     roots: list[str] = field(default_factory=list[str])
     title: str = ""
@@ -142,7 +139,7 @@ class Listing:
         inode, length, modified = _stamp(status)
         new = Entry(inode, length, modified)
         try:
-            if known is not None and known.gen and known.inode == inode and known.end <= length:
+            if known is not None and known.read and known.inode == inode:
                 grown = replace(known, length=length, modified=modified)
                 if self._scanned(session_id, grown):
                     return grown
@@ -154,16 +151,15 @@ class Listing:
     def _scanned(self, session_id: str, entry: Entry) -> bool:
         """Fold in what `entry` does not know of the log yet; whether the log is the one that it knows."""
         path = f"{self._root}/{session_id}/{LOG}"
-        before = Read(entry.gen, entry.end, entry.records, entry.durable)
+        before = Read(*entry.read)
         fd = self._disk.open(path, READ)
         try:
             found = scan(self._disk, fd, session_id, path, take=entry.take, before=before)
         finally:
             self._disk.close(fd)
-        if entry.gen not in ("", found.first.gen):
+        if entry.read and not found.went_on:
             return False
-        entry.gen, entry.end = found.first.gen, found.end
-        entry.records, entry.durable = found.records, found.durable
+        entry.read = list(astuple(found.read))
         header = found.first.header
         entry.cwd, entry.roots, entry.created = header.cwd, list(header.roots), header.created
         entry.updated = entry.updated or header.created

@@ -45,9 +45,11 @@ class Scan:
         length: where the file ended when it was read.
         durable: D.
         marked: how much of it the mark says was seen to be synced.
+        last, last_line: the last of those that hold, and its offset.
         records: how many hold, types that may be skipped included; the next seq.
         tail: offsets and lines of those at or above D.
         damage: set if the log is corrupt.
+        went_on: whether it was read from where an earlier scan had ended.
     """
 
     first: FirstLine
@@ -58,13 +60,22 @@ class Scan:
     attempted: int = 0
     marked: int = 0
     records: int = 0
+    last: int = 0
+    last_line: bytes = b""
     tail: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
     damage: Damage | None = None
+    went_on: bool = False
 
     @property
     def may_not_last(self) -> bool:
         """A sync of what was read was tried and not seen to succeed: it may be in the cache alone."""
         return self.attempted > self.durable
+
+    @property
+    def read(self) -> "Read":
+        """What a later scan of the same file need not read again."""
+        crc = self.last_line[-10:-2].decode()
+        return Read(self.first.gen, self.end, self.records, self.durable, self.last, crc)
 
     @property
     def is_confirmed(self) -> bool:
@@ -97,12 +108,17 @@ def corrupt(session_id: str, path: str, damage: Damage) -> StoreCorrupt:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How far a file, known by its `gen`, was read before: where its records ended, how many, and D."""
+    """How far a file, known by its `gen`, was read before: where its records ended, how many, and D.
+
+    The last of them is known by its offset and checksum: a crash may have taken it, and others be in its place.
+    """
 
     gen: str = ""
     end: int = 0
     records: int = 0
     durable: int = 0
+    last: int = 0
+    crc: str = ""
 
 
 def scan(
@@ -134,13 +150,28 @@ def scan(
     if mark is not None and mark.names(found.inode, first.gen):
         found.durable = found.marked = mark.synced
         found.attempted = mark.attempted
-    if before is not None and before.gen == first.gen and first.size <= before.end <= status.st_size:
+    if (
+        before is not None
+        and before.gen == first.gen
+        and _is_still_there(disk, fd, Seal(session_id, first.gen), before)
+    ):
         found.end, found.records, found.durable = before.end, before.records, before.durable
+        found.last, found.last_line, found.went_on = before.last, before.crc.encode() + b'"}', True
         lines = _lines(disk, fd, status.st_size, since=before.end)
     reason = _read(found, Seal(session_id, first.gen), lines, take)
     if found.end < found.durable:
         found.damage = Damage(found.records + 2, found.end, reason)
     return found
+
+
+def _is_still_there(disk: Disk, fd: int, seal: Seal, before: Read) -> bool:
+    """Whether the last record that was read before is where it was."""
+    line = b"".join(line for _, line in _lines(disk, fd, before.end, since=before.last)) if before.records else b""
+    return (
+        before.last + len(line) + 1 == before.end
+        and line[-10:-2] == before.crc.encode()
+        and seal.holds(line, before.last)
+    )
 
 
 def _read(found: Scan, seal: Seal, lines: Iterator[tuple[int, bytes]], take: Take) -> str:
@@ -160,6 +191,7 @@ def _read(found: Scan, seal: Seal, lines: Iterator[tuple[int, bytes]], take: Tak
             tail.append((offset, line))
         take(record)
         found.records += 1
+        found.last, found.last_line = offset, line
         found.end = offset + len(line) + 1
     return "the file ends before what is known durable" if found.end == found.length else "the last line is torn"
 

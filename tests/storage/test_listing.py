@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from storage.words import TURN, header, lines, loaded, made, opened, records, store_in
+from storage.words import TURN, forget_mark, header, lines, loaded, made, opened, records, store_in
 
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreCorrupt
 from acp_bridge.session import SessionFilter, SessionSalvaged, SessionTitled, TurnStarted
@@ -55,16 +55,17 @@ async def test_a_cache_that_is_not_ours_costs_time_and_nothing_else(tmp_path: Pa
 
 
 async def test_a_log_that_grew_is_read_from_where_it_ended_before(tmp_path: Path) -> None:
-    log = await made(tmp_path, [*TURN, SessionTitled(title="x" * 3_000_000)])
+    log = await made(tmp_path, [*TURN, SessionTitled(title="x" * 3_000_000), SessionTitled(title="old")])
     assert len(await titles(tmp_path)) == 1
     before = log.stat().st_size
     session = await opened(tmp_path)
-    await session.append(records([SessionTitled(title="new"), TurnStarted(turn=2)], first=3))
+    await session.append(records([SessionTitled(title="new"), TurnStarted(turn=2)], first=4))
     await session.close()
     disk = Reading()
     [line] = (await store_in(tmp_path, disk).list(SessionFilter())).sessions
-    assert (line.title, line.turns, line.state, line.updated) == ("new", 2, "interrupted", 2_004)
-    assert [offset for offset in disk.offsets if offset not in (0, before)] == []
+    assert (line.title, line.turns, line.state, line.updated) == ("new", 2, "interrupted", 2_005)
+    last = before - len(lines(log)[4])
+    assert [offset for offset in disk.offsets if offset not in (0, last, before)] == []
     [anew] = (await _without_cache(tmp_path).list(SessionFilter())).sessions
     assert anew == line
 
@@ -85,6 +86,18 @@ async def test_a_torn_end_and_a_record_behind_damage_are_seen_when_a_log_has_gro
     log.write_bytes(whole + b"torn\n" + later)  # made when the torn line was known durable: that is damage
     [line] = (await store_in(tmp_path).list(SessionFilter())).sessions
     assert line.state == "damaged"
+
+
+async def test_a_log_that_lost_its_end_and_grew_again_is_read_anew(tmp_path: Path) -> None:
+    log = await made(tmp_path, [*TURN, SessionTitled(title="lost")])
+    await titles(tmp_path)
+    os.truncate(log, log.stat().st_size - len(lines(log)[-1]))
+    forget_mark(tmp_path)  # as a power cut may do both
+    session = await opened(tmp_path)
+    await session.append(records([SessionTitled(title="x" * 900), TurnStarted(turn=2)], first=2))
+    await session.close()
+    [line] = (await store_in(tmp_path).list(SessionFilter())).sessions
+    assert (line.title, line.turns) == ("x" * 900, 2)
 
 
 async def test_a_log_in_a_recycled_inode_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
