@@ -17,11 +17,16 @@ class Killed(BaseException):
 
 @dataclass(slots=True)
 class Node:
-    """A file or folder: its bytes or names in the cache, on the medium, and on the way."""
+    """A file or folder: its bytes or names in the cache, on the medium, and on the way.
+
+    Attributes:
+        number: who it is; nobody ever has it again.
+        inode: what a file system calls it; the next file may be called the same once this one is gone.
+    """
 
     number: int
     is_folder: bool
-    links: int = 1
+    inode: int
     data: bytearray = field(default_factory=bytearray)
     stable: bytes = b""
     pending: list[tuple[int, bytes]] = field(default_factory=list)
@@ -35,7 +40,7 @@ class Node:
         return Node(
             self.number,
             self.is_folder,
-            self.links,
+            self.inode,
             bytearray(self.data),
             self.stable,
             list(self.pending),
@@ -66,8 +71,9 @@ class ImageDisk:
     """See the module."""
 
     def __init__(self) -> None:
-        self.nodes: dict[int, Node] = {1: Node(1, is_folder=True)}
+        self.nodes: dict[int, Node] = {1: Node(1, is_folder=True, inode=1)}
         self.next_number = 2
+        self.next_inode = 2
         self.ops: list[Op] = []
         self.fault: Fault | None = None
         self.after: Callable[[Op], None] | None = None
@@ -84,13 +90,25 @@ class ImageDisk:
         """Return the same disk as another process would find it: nothing is open, no lock is held."""
         other = ImageDisk()
         other.nodes = {number: node.copy() for number, node in self.nodes.items()}
-        other.next_number = self.next_number
+        other.next_number, other.next_inode = self.next_number, self.next_inode
         return other
+
+    def free_inode(self) -> int:
+        """Return the number of a file that is gone, of several the latest, else a new one: the worst that may be."""
+        named = {1, *self._open.values()}
+        for node in self.nodes.values():
+            named.update(node.names.values())
+        taken = {self.nodes[number].inode for number in named}
+        gone = [inode for inode in range(2, self.next_inode) if inode not in taken]
+        if gone:
+            return gone[-1]
+        self.next_inode += 1
+        return self.next_inode - 1
 
     def key(self) -> tuple[object, ...]:
         """Return what makes two disks the same to a reader."""
         return tuple(
-            (number, bytes(node.data), tuple(sorted(node.names.items()))) for number, node in sorted(self.nodes.items())
+            (node.inode, bytes(node.data), tuple(sorted(node.names.items()))) for _, node in sorted(self.nodes.items())
         )
 
     def changes(self) -> int:
@@ -167,7 +185,7 @@ class ImageDisk:
 
     def _new(self, *, is_folder: bool) -> int:
         number, self.next_number = self.next_number, self.next_number + 1
-        self.nodes[number] = Node(number, is_folder)
+        self.nodes[number] = Node(number, is_folder, self.free_inode())
         return number
 
     def close(self, fd: int) -> None:
@@ -226,7 +244,7 @@ class ImageDisk:
 
     def _status(self, node: Node) -> os.stat_result:
         mode = stat.S_IFDIR | 0o700 if node.is_folder else stat.S_IFREG | 0o600
-        return os.stat_result((mode, node.number, 1, 1, os.geteuid(), 0, len(node.data), 0, 0, 0))
+        return os.stat_result((mode, node.inode, 1, 1, os.geteuid(), 0, len(node.data), 0, 0, 0))
 
     def names(self, path: str) -> list[str]:
         if self.dead:
@@ -259,7 +277,11 @@ class ImageDisk:
             raise OSError(errno.ENOTEMPTY, "folder is not empty", target)
         number = self._node(source).number
         self._call("rename", target)
-        self._change(folder, {old: None, new: number})
+        if self.nodes[number].is_folder:
+            self._change(folder, {old: None, new: number})
+        else:  # not every file system takes the old name and gives the new one at once; a folder never has two
+            self._change(folder, {new: number})
+            self._change(folder, {old: None})
         self._done()
 
     def unlink(self, path: str) -> None:

@@ -4,12 +4,16 @@ What was not synced may be on the medium in part, in any order, or not at all; t
 Names may be lost. The mark, which nobody syncs, may be there, old, torn or gone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from random import Random
 from typing import Literal
 
 from crash.disk import ImageDisk, Node, apply_names, overlay
 
-SECTOR = 512
+SECTOR, PAGE = 512, 4096
+_MANY = 3000
+"""Bytes from which on a cut is not tried at each of them, but round each sector's and line's end."""
+_MIXED = {"few": 1, "each": 10, "all": 300}
 _GARBAGE = bytes((i * 197 + 91) % 256 for i in range(SECTOR))
 
 
@@ -24,22 +28,59 @@ def images(disk: ImageDisk, grain: Grain) -> Iterator[ImageDisk]:
         for k, mark in enumerate(_marks(disk, fine=fine)):
             for data in _data(disk, fine=fine and (k == 0 or grain == "all")):
                 yield _image(disk, folders, {**data, **mark})
+    if any(node.pending or node.ghosts or node.pending_names or node.ghost_names for node in disk.nodes.values()):
+        chance = Random(f"{disk.next_number} {len(disk.ops)}")
+        for _ in range(_MIXED[grain]):
+            yield _mixed(disk, chance)
+
+
+def _mixed(disk: ImageDisk, chance: Random) -> ImageDisk:
+    """Return a disk on which every file and folder is in a state of its own."""
+    folders = dict[int, dict[str, int]]()
+    for node in disk.nodes.values():
+        if node.is_folder:
+            names = folders[node.number] = dict(node.stable_names)
+            for delta in (*node.ghost_names, *node.pending_names):
+                if chance.random() < 0.6:
+                    apply_names(names, delta)
+    data = {node.number: _blocks(node, chance) for node in _unsynced_files(disk)}
+    marks = list(_marks(disk, fine=True))
+    return _image(disk, folders, {**data, **chance.choice(marks)})
+
+
+def _blocks(node: Node, chance: Random) -> bytes:
+    """Return a file of which each block got there, or not, or something else did; in sectors or in pages."""
+    whole, size = bytes(node.data), len(node.data)
+    grain = chance.choice((SECTOR, PAGE))
+    kinds = (whole, *_instead(node))
+    found = bytearray(size)
+    for at in range(0, size, grain):
+        found[at : at + grain] = chance.choice(kinds)[at : at + grain]
+    return bytes(found[: chance.choice((size, chance.randint(len(node.stable), max(size, len(node.stable)))))])
+
+
+def _instead(node: Node) -> tuple[bytes, bytes, bytes]:
+    """Return what may be where bytes did not get to: nothing, another file's, or this one's own from elsewhere."""
+    stable, size = bytes(node.stable), len(node.data)
+    own = bytes(node.data[:SECTOR]) or b"\0"
+    garbage, stale = ((stable + block * (size // len(block) + 1))[:size] for block in (_GARBAGE, own))
+    return stable.ljust(size, b"\0")[:size], garbage, stale
 
 
 def _image(disk: ImageDisk, folders: dict[int, dict[str, int]], data: dict[int, bytes]) -> ImageDisk:
     image = ImageDisk()
-    image.next_number = disk.next_number
+    image.next_number, image.next_inode = disk.next_number, disk.next_inode
     reached = [1]
     image.nodes = {}
     while reached:
         node = disk.nodes[reached.pop()]
         if node.is_folder:
             names = folders.get(node.number, node.stable_names)
-            image.nodes[node.number] = Node(node.number, True, names=dict(names), stable_names=dict(names))
+            image.nodes[node.number] = Node(node.number, True, node.inode, names=dict(names), stable_names=dict(names))
             reached.extend(names.values())
         else:
             content = data.get(node.number, node.stable)
-            image.nodes[node.number] = Node(node.number, False, data=bytearray(content), stable=content)
+            image.nodes[node.number] = Node(node.number, False, node.inode, data=bytearray(content), stable=content)
     return image
 
 
@@ -64,8 +105,12 @@ def _names(disk: ImageDisk) -> Iterator[dict[int, dict[str, int]]]:
 
 
 def _is_lock(disk: ImageDisk, number: int) -> bool:
+    return _is_called(disk, number, ".lock")
+
+
+def _is_called(disk: ImageDisk, number: int, word: str) -> bool:
     return any(
-        name.endswith(".lock")
+        word in name
         for node in disk.nodes.values()
         if node.is_folder
         for name, there in (*node.names.items(), *node.stable_names.items())
@@ -100,8 +145,20 @@ def _data(disk: ImageDisk, *, fine: bool) -> Iterator[dict[int, bytes]]:
     if files:
         yield {}
     for node in files:
-        for content in contents(node, fine=fine):
+        plain = _is_called(disk, node.number, "index.cache")  # nobody ever syncs it, and its checksum covers all of it
+        for content in contents(node, fine=fine) if not plain else list(contents(node, fine=False))[:3]:
             yield {**whole, node.number: content}
+
+
+def _cuts(whole: bytes, stable: int, *, fine: bool) -> Iterable[int]:
+    """Yield where the file may end."""
+    size = len(whole)
+    if not fine:
+        return sorted({stable, (stable + size) // 2, max(size - 1, 0)})
+    if size - stable <= _MANY:
+        return range(stable, size)
+    ends = {*range(0, size, SECTOR), *(at + 1 for at, byte in enumerate(whole) if byte == 10)}
+    return sorted(cut for end in ends for cut in (end - 1, end, end + 1) if stable <= cut < size)
 
 
 def contents(node: Node, *, fine: bool) -> Iterator[bytes]:
@@ -110,14 +167,18 @@ def contents(node: Node, *, fine: bool) -> Iterator[bytes]:
     start = min(offset for offset, _ in (*node.pending, *node.ghosts))
     size = len(whole)
     yield stable
-    cuts = range(len(stable), size) if fine else sorted({len(stable), (len(stable) + size) // 2, max(size - 1, 0)})
-    for cut in cuts:
+    for cut in _cuts(whole, len(stable), fine=fine):
         yield whole[:cut]
-    old = stable.ljust(size, b"\0")
-    garbage = (stable + (_GARBAGE * (size // SECTOR + 1)))[:size]
+    old, garbage, own = _instead(node)
     yield old
     yield garbage
-    for sector in range(start - start % SECTOR, size, SECTOR):
+    yield own
+    for page in range(start - start % PAGE, size, PAGE) if size - start > PAGE else ():
+        end = min(page + PAGE, size)
+        yield whole[:page] + old[page:end] + whole[end:]
+        yield old[:page] + whole[page:end] + old[end:]
+    sectors = range(start - start % SECTOR, size, SECTOR)
+    for sector in sectors if fine else sectors[:: max(1, len(sectors) // 4)]:
         end = min(sector + SECTOR, size)
         yield whole[:sector] + old[sector:end] + whole[end:]
         yield whole[:sector] + garbage[sector:end] + whole[end:]

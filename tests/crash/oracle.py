@@ -11,13 +11,15 @@ from itertools import count
 from crash.disk import ImageDisk
 
 from acp_bridge.errors import SessionNotFound
-from acp_bridge.session import Header, Record, SessionFilter, TurnEnded
+from acp_bridge.session import Header, Page, Record, SessionFilter, TurnEnded
 from acp_bridge.storage import content
+from acp_bridge.storage.disk import exists
 from acp_bridge.storage.listing import Listing
 from acp_bridge.storage.record import body_of
 from acp_bridge.storage.shelf import Shelf
 
 ROOT = "/home/acp/sessions"
+INDEX = f"{ROOT}/index.cache"
 CLOSER = TurnEnded(turn=999, reason="interrupted")
 
 
@@ -67,11 +69,20 @@ def judge(disk: ImageDisk, ledger: Ledger) -> None:
         StoreError: a session is refused, which no crash may bring about.
     """
     shelf = shelf_on(disk)
-    listed = Listing(disk, ROOT).page(SessionFilter(with_empty=True), None, 1000, is_open=())
+    remembered = exists(disk, INDEX)
+    listed = _listed(disk)
     demand({line.session_id for line in listed.sessions} <= set(ledger.sessions), "a session is listed that is none")
     demand(not listed.damaged, f"{listed.damaged} cannot be listed")
     for session_id, promise in ledger.sessions.items():
         _judge(disk, shelf, session_id, promise)
+    if remembered:
+        listed = _listed(disk)
+        disk.unlink(INDEX)
+        demand(listed == _listed(disk), "the listing remembers what is not so")
+
+
+def _listed(disk: ImageDisk) -> Page:
+    return Listing(disk, ROOT).page(SessionFilter(with_empty=True), None, 1000, is_open=())
 
 
 def _judge(disk: ImageDisk, shelf: Shelf, session_id: str, promise: Promise) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from crash.disk import ImageDisk
-from crash.oracle import Ledger, Promise, shelf_on
+from crash.oracle import ROOT, Ledger, Promise, shelf_on
 
 from acp_bridge.content import Image, Text
 from acp_bridge.errors import SessionNotFound, StoreError, StorePoisoned
@@ -13,6 +13,7 @@ from acp_bridge.session import (
     Event,
     Header,
     Record,
+    SessionFilter,
     SessionOpened,
     StepEnded,
     StepStarted,
@@ -24,8 +25,11 @@ from acp_bridge.session import (
     encode_header,
 )
 from acp_bridge.storage import content
+from acp_bridge.storage.disk import exists
 from acp_bridge.storage.held import HeldLog
+from acp_bridge.storage.listing import Listing
 from acp_bridge.storage.record import body_of
+from acp_bridge.storage.upkeep import Upkeep
 
 OPENED = SessionOpened(version="1", barriers=("tool",), cwd="/w", roots=("/w",))
 
@@ -102,6 +106,16 @@ class Run:
         promise.exists, promise.acknowledged = True, len(records)
         self._acknowledged()
 
+    def tidy(self, *empty: str) -> None:
+        """List what there is, as for a client, and sweep leftovers and the sessions `empty`, as at a start."""
+        Listing(self.disk, ROOT).page(SessionFilter(with_empty=True), None, 1000, is_open=self._held)
+        for session_id in empty:
+            self.ledger.sessions[session_id].deleting = True
+        gone = Upkeep(self.shelf).sweep(empty)
+        for session_id in empty if gone else ():
+            self.ledger.sessions[session_id].deleted = not exists(self.disk, f"{ROOT}/{session_id}")
+        self._acknowledged()
+
     def delete(self, session_id: str) -> None:
         promise = self.ledger.sessions[session_id]
         promise.deleting = True
@@ -134,16 +148,22 @@ def a_life(run: Run) -> None:
     run.append("s1", result, StepEnded(turn=1, step=1), TurnEnded(turn=1, reason="completed"))
     run.close("s1")
     run.create("s2", OPENED)
+    run.tidy()
     run.hold("s1")
     run.append("s1", OPENED)
     run.fork("s1", "s3", through=len(run.ledger.sessions["s1"].histories[-1]) - 2)
-    run.append("s1", TurnStarted(turn=2), delta("again", 2))
+    run.append("s1", TurnStarted(turn=2), delta("again", 2), delta("a long answer\n" * 700, 2))
+    run.create("s4", OPENED)
+    run.close("s4")
     run.delete("s2")
     run.close("s1")
+    run.tidy("s4")
 
 
 def go_on(run: Run) -> None:
     """What the next process does with whatever it finds."""
+    if exists(run.disk, ROOT):
+        run.tidy()
     for session_id in [name for name, promise in run.ledger.sessions.items() if not promise.deleted]:
         try:
             run.hold(session_id)

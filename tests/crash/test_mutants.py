@@ -30,7 +30,7 @@ def power_cuts() -> None:
 
 
 def kills_then_power_cuts() -> None:
-    for moment in kills(a_life, step=5):
+    for moment in kills(a_life, step=15):
         judge(moment.disk.copy(), moment.ledger)
         gallery = Gallery()
         for later in Recording(moment.disk, moment.ledger).record(go_on).moments[::3]:
@@ -303,6 +303,10 @@ def a_mark_of_another_file_is_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Mark, "names", lambda self, inode, gen: True)
 
 
+def a_listing_goes_on_behind_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scan, "_is_still_there", lambda disk, fd, seal, before: before.records > 0)
+
+
 def the_mark_claims_success_before_it(patch: pytest.MonkeyPatch) -> None:
     write_mark = OpenLog._write_mark
 
@@ -394,6 +398,7 @@ MUTANTS: tuple[Plant, ...] = (
     poison_is_forgotten_by_the_next_process,
     no_mark,
     a_mark_of_another_file_is_believed,
+    a_listing_goes_on_behind_whatever_is_there,
     the_mark_claims_success_before_it,
     what_is_loaded_is_taken_for_synced,
     what_a_killed_process_made_is_not_synced,
