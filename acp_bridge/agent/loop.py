@@ -198,7 +198,7 @@ class Turn:
 
     def _wait_before_next(self, failed: Failed, attempt: int) -> float | None:
         """Return how many seconds to wait before the next attempt, None if there is none."""
-        if self._brought > ANSWER:  # as much as an answer may have, in vain: more of it would fill log and memory
+        if self._brought > ANSWER // 2:  # in vain; the next would not be shorter, and all of it stays in the log
             return None
         if not failed.retryable or attempt >= self.options.max_attempts:
             return None

@@ -275,7 +275,7 @@ def _told(body: JsonObject | None) -> tuple[str, str]:
     found = cast("JsonObject", error)
     words = [str(found[key]) for key in ("code", "type") if found.get(key) not in (None, "")]
     word = next((w for w in words if w in _WORD), words[0] if words else "")
-    message = found.get("message") or found.get("error") or ""
+    message = found.get("message") or found.get("error") or found.get("detail") or ""
     return word, message if isinstance(message, str) else orjson.dumps(message).decode()
 
 

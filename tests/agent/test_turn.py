@@ -15,6 +15,7 @@ from acp_bridge.agent.turn import NEXT, Sign, advance
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Failure, Location, Text, Thought, ToolRequest, Usage
 from acp_bridge.errors import BarrierFailed, BarrierTimeout, IllegalEvent, ToolError
+from acp_bridge.limits import MIB
 from acp_bridge.session import Durable, FromTools, InputDropped, TurnEnded
 from acp_bridge.tools import Drawing
 
@@ -463,3 +464,21 @@ async def test_a_tool_barrier_that_times_out_runs_nothing_more_and_asks_the_mode
     assert [e.code for e in world.of_type("tool/result")] == ["NOT_SAVED", "ABORTED_BEFORE_DISPATCH"]
     assert [len(tool.entered) for tool in tools] == [0, 0]
     assert len(world.model.requests) == 1
+
+
+async def test_what_any_model_sends_without_end_breaks_its_answer_and_is_not_asked_for_again() -> None:
+    world = World.of([{"deltas": [{"text": "x" * MIB}] * 17}, {"text": "whole"}])
+    with anyio.fail_after(10):
+        async with world.running():
+            outcome = await world.prompt()
+    assert (outcome.reason, outcome.failure.kind) == ("error", "broken_stream")
+    assert "longer than 16 MiB" in outcome.failure.message
+    assert len(world.model.requests) == 1
+
+
+async def test_halves_of_a_character_from_any_model_are_joined() -> None:
+    world = World.of([{"deltas": [{"text": "a \ud83d"}, {"text": "\ude00 b"}]}])
+    with anyio.fail_after(5):
+        async with world.running():
+            await world.prompt()
+    assert world.of_type("assistant/message")[0].content == (Text(text="a 😀 b"),)

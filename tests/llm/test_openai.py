@@ -191,6 +191,66 @@ def test_calls_are_the_reason_even_where_the_server_says_stop() -> None:
     assert answer(delta("stop", tool_calls=[piece(A, "f", index=0)]))[-1] == Finished("tools")
 
 
+def ended(*payloads: Any) -> list[Delta]:
+    """Return the deltas of payloads of which the last says that the stream is done, without a reason."""
+    reading = OpenAIAnswer(PROVIDER)
+    deltas = [d for payload in (*payloads, b"[DONE]") for d in reading.take(_bytes(payload))]
+    assert reading.done
+    return [*deltas, reading.end()]
+
+
+def _bytes(payload: Any) -> bytes:
+    return payload if isinstance(payload, bytes) else orjson.dumps(payload)
+
+
+@pytest.mark.parametrize("reason", [None, ""])
+def test_done_is_an_end_without_a_reason(reason: str | None) -> None:
+    assert ended(delta(reason, content="a")) == [TextDelta("a"), Finished("end")]
+    assert ended(delta(reason, tool_calls=[piece(A, "f", index=0)]))[-1] == Finished("tools")
+    assert ended(delta("length", content="a"))[-1] == Finished("length")
+    assert isinstance(ended(delta(reason))[-1], Failed)  # nothing was said
+
+
+def test_an_answer_that_breaks_off_without_done_and_reason_is_no_answer() -> None:
+    assert isinstance(last := answer(delta(content="a"))[-1], Failed)
+    assert last.failure.kind == "broken_stream"
+
+
+def test_the_older_form_of_a_call_is_one() -> None:
+    got = answer(delta(function_call={"name": "f", "arguments": '{"a"'}), delta(function_call={"arguments": ": 1}"}))
+    assert got[:-1] == [ToolDelta(0, "f", '{"a"'), ToolDelta(0, "", ": 1}")]
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        (b'error: {"code":400,"message":"too many images","type":"invalid_request_error"}\n\n', "bad_request"),
+        (b'error: {"error":{"code":503,"message":"too many images"}}\n\n', "overloaded"),
+        (b"error: too many images\n\n", "overloaded"),
+        (b'data: {"error":{"code":429,"message":"too many images"}}\n\n', "rate_limit"),
+        (b'data: {"error":"too many images"}\n\n', "overloaded"),
+        (b'event: error\ndata: {"message":"too many images","code":400}\n\n', "bad_request"),
+        (
+            b'data: {"object":"error","message":"too many images","type":"BadRequestError","code":400}\n\n',
+            "bad_request",
+        ),
+        (b'data: {"detail":"too many images"}\n\n', "overloaded"),
+        (b'data: [{"error":{"code":400,"message":"too many images","status":"INVALID_ARGUMENT"}}]\n\n', "bad_request"),
+    ],
+)
+async def test_an_error_in_a_200_is_shown_however_the_server_frames_it(frame: bytes, kind: str) -> None:
+    for said in ([], [event(delta(content="a"))]):
+        async with serving([[head(), *said, frame, event("[DONE]")]]) as server:
+            model = open_model("llamacpp:m", Options(base_urls={"llamacpp": f"{server.url}/v1"}))
+            request = ModelRequest(route="r", system="", messages=(FromUser((Text(text="hi"),)),))
+            with anyio.fail_after(2):
+                *_, last = [d async for d in model.stream(request)]
+            await model.aclose()
+        assert isinstance(last, Failed)
+        assert "too many images" in last.failure.message
+        assert last.failure.kind == kind
+
+
 @pytest.mark.parametrize("reason", ["error", "insufficient_system_resource"])
 def test_a_server_that_gives_up_is_overloaded(reason: str) -> None:
     assert isinstance(last := answer(delta(content="a"), delta(reason))[-1], Failed)
