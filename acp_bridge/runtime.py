@@ -25,7 +25,16 @@ from acp_bridge.agent import Options as AgentOptions
 from acp_bridge.config import Config, default_file
 from acp_bridge.effects import Deadline, Given, Key, Part, close_together, hosting
 from acp_bridge.errors import ConfigError, StoreError
-from acp_bridge.llm import PRESETS, detect_local, no_model_configured, options_from, parse_route, preload, takes_images
+from acp_bridge.llm import (
+    PRESETS,
+    detect_local,
+    no_model_configured,
+    options_from,
+    parse_route,
+    preload,
+    takes_images,
+    thought_levels,
+)
 from acp_bridge.plugins import named_parts, require_used_tables
 from acp_bridge.plugins import preload as preload_parts
 from acp_bridge.redaction import Secrets
@@ -175,6 +184,8 @@ async def _runtime(
             secrets=config.secrets,
         )
 
+    model_options = options_from(config.environ, config.model_settings)
+
     async def earlier_ended(session_id: str) -> bool:
         return await earlier_commands_ended(home / "sessions" / f"{session_id}.running")
 
@@ -182,7 +193,7 @@ async def _runtime(
         tools = await all_tools(config, replacements, entering(host))
         models = Models(
             model_opener(config, replacements, entering(host)),
-            takes_images=partial(takes_images, options=options_from(config.environ)),
+            takes_images=partial(takes_images, options=model_options),
         )
         options = AgentOptions(**config.agent)
         try:
@@ -198,6 +209,12 @@ async def _runtime(
                 settings=Settings(
                     routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
                     problem=partial(_problem, models),
+                    thought_levels=partial(thought_levels, options=model_options),
+                    thinking={
+                        route: said.thinking
+                        for route, said in model_options.models.items()
+                        if said.thinking is not None
+                    },
                 ),
                 mode=cast("Mode", config.mode),
                 spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,

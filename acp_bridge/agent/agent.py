@@ -36,7 +36,7 @@ from .offer import Offer
 from .options import Options
 from .prompt import system_prompt
 from .runtime import Models
-from .settings import Settings
+from .settings import DEFAULT_LEVEL, Settings
 from .titles import title_of
 from .turn import Phase
 
@@ -142,6 +142,18 @@ class Agent:
     def route(self) -> str:
         """The model route in force."""
         return self.journal.log.state.config.get("model", self._parts.route)
+
+    @property
+    def thought_level(self) -> str:
+        """How hard the model is asked to think."""
+        chosen = self.journal.log.state.config.get("thought_level")
+        return self._parts.settings.thought_level(chosen, route=self.route)
+
+    @property
+    def thought_levels(self) -> tuple[str, ...]:
+        """The levels to choose from; none where the model cannot be asked."""
+        levels = self._parts.settings.thought_levels(self.route)
+        return (DEFAULT_LEVEL, *levels) if levels else ()
 
     def _chosen_mode(self) -> Mode:
         chosen = self.journal.log.state.config.get("mode", self._parts.mode)
@@ -425,5 +437,5 @@ class Agent:
                 system_prompt(parts.workspace, self.mode, instructions=parts.instructions, base=parts.system)
             ),
             tools=dict(parts.tools),
-            options={},
+            options={} if (level := self.thought_level) == DEFAULT_LEVEL else {"thought_level": level},
         )

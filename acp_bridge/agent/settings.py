@@ -5,8 +5,8 @@ models only whether a route can be used.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import anyio.to_thread
 
@@ -15,8 +15,11 @@ from acp_bridge.session import Place
 from acp_bridge.text import mended_text
 from acp_bridge.tools import MODES
 
-OPTIONS = ("mode", "model")
+OPTIONS = ("mode", "model", "thought_level")
 """What can be set of a session, by name."""
+
+DEFAULT_LEVEL = "default"
+"""The level of thought that suits the model, which is not told."""
 
 
 class UnknownOption(ConfigError):
@@ -51,10 +54,19 @@ class Settings:
     Attributes:
         routes: the models to choose from, beside the one in force.
         problem: says what to do about a route that cannot be used, or returns `""`; it may take seconds.
+        thought_levels: how hard a route's model can be asked to think; none where it cannot be asked.
+        thinking: how hard it thinks unless a session says otherwise, by route.
     """
 
     routes: tuple[str, ...] = ()
     problem: Callable[[str], Awaitable[str]] = _usable
+    thought_levels: Callable[[str], tuple[str, ...]] = lambda _route: ()
+    thinking: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def thought_level(self, chosen: object, *, route: str) -> str:
+        """Return the level in force: the session's, else what is configured, as far as the model takes it."""
+        levels = self.thought_levels(route)
+        return next((str(level) for level in (chosen, self.thinking.get(route)) if level in levels), DEFAULT_LEVEL)
 
     def require(self, option: str, value: object, *, route: str) -> None:
         """Refuse what no option can be set to. `route` is the model in force.
@@ -73,6 +85,12 @@ class Settings:
             case "model":
                 known = ", ".join(dict.fromkeys((*self.routes, *([route] if route else [])))) or "none"
                 raise ConfigError(f"no such model is configured; there are {known}")
+            case "thought_level" if (levels := self.thought_levels(route)) and value in (DEFAULT_LEVEL, *levels):
+                pass
+            case "thought_level" if levels := self.thought_levels(route):
+                raise ConfigError(f"no such level of thought; there are {', '.join((DEFAULT_LEVEL, *levels))}")
+            case "thought_level":
+                raise ConfigError(f"the model {route!r} cannot be asked how hard to think")
             case _:
                 raise UnknownOption(f"no such option; there are {', '.join(OPTIONS)}")
 

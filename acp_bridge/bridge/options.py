@@ -8,6 +8,8 @@ from acp_bridge.acp.outbound import Json
 from acp_bridge.agent import Agent
 from acp_bridge.tools import MODES
 
+_THINKING = {"default": "As suits the model", "off": "No thinking before an answer"}
+
 
 def config_options(agent: Agent, routes: tuple[str, ...]) -> list[Json]:
     """Return every option with its value now."""
@@ -30,6 +32,16 @@ def config_options(agent: Agent, routes: tuple[str, ...]) -> list[Json]:
                 category="model",
                 current=current or offered[0],
                 values=[(route, route, None) for route in offered],
+            )
+        )
+    if levels := agent.thought_levels:
+        options.append(
+            outbound.select_option(
+                "thought_level",
+                name="Thinking",
+                category="thought_level",
+                current=agent.thought_level,
+                values=[(level, level.capitalize(), _THINKING.get(level)) for level in levels],
             )
         )
     return options

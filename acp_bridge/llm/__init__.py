@@ -25,6 +25,7 @@ from .routes import (
     parse_route,
     preload,
     takes_images,
+    thought_levels,
 )
 from .script import Script, script_from
 from .scripted import ScriptedModel
@@ -63,4 +64,5 @@ __all__ = [
     "preload",
     "script_from",
     "takes_images",
+    "thought_levels",
 ]

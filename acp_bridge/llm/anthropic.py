@@ -29,6 +29,7 @@ from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta
 from .reading import answered
+from .thinking import DEFAULT, OPTION, asked_of_claude
 from .wire import http_options, setting_up
 
 _CACHED = {"type": "ephemeral"}
@@ -93,10 +94,14 @@ def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
         ]
         tools[-1]["cache_control"] = _CACHED
     options = dict(request.options)
+    level = options.pop(OPTION, DEFAULT)
     if "max_tokens" in options:
         body["max_tokens"] = options.pop("max_tokens")
-    if options:
-        body["extra_body"] = options
+    thinking = asked_of_claude(endpoint.model, level, body["max_tokens"], request.messages, request.route)
+    if headers := thinking.pop("extra_headers", None):
+        body["extra_headers"] = headers
+    if more := {**thinking, **options}:
+        body["extra_body"] = more
     return body
 
 

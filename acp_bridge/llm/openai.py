@@ -31,6 +31,7 @@ from .model import Delta
 from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
 from .reading import answered
+from .thinking import DEFAULT, OPTION, asked_of_others
 from .wire import http_options, setting_up
 
 _NO_KEY = "none"  # the SDK insists on one; servers that want none take any
@@ -88,8 +89,10 @@ def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
-    if request.options:
-        body["extra_body"] = request.options
+    options = dict(request.options)
+    thinking = asked_of_others(endpoint.provider, endpoint.model, options.pop(OPTION, DEFAULT))
+    if more := {**thinking, **options}:
+        body["extra_body"] = more
     return body
 
 

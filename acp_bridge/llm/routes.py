@@ -22,6 +22,7 @@ from .model import Model
 from .replay import Recorder, replayed
 from .scripted import ScriptedModel
 from .settings import NETWORK, PLACE, check_key, check_network, meant_url
+from .thinking import levels_of
 from .wire import is_loopback
 
 
@@ -307,7 +308,19 @@ def takes_images(route: str, options: Options) -> bool:
         return True
     if parsed.provider not in PRESETS:
         return parsed.provider != "local"
-    return facts_of(parsed.model).takes_images if options.takes_images is None else options.takes_images
+    return _known_of(parsed, options).takes_images
+
+
+def thought_levels(route: str, options: Options) -> tuple[str, ...]:
+    """Return how hard a route's model can be asked to think, none if it cannot. Opens and imports nothing."""
+    try:
+        parsed = parse_route(route)
+    except ConfigError:
+        return ()
+    if parsed.provider not in PRESETS:
+        return ()
+    said = options.models.get(str(parsed), ModelSettings())
+    return levels_of(parsed.provider, parsed.model, told=said.thinking is not None)
 
 
 def no_model_configured() -> AuthRequired:
