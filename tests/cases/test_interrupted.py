@@ -25,6 +25,7 @@ async def cut_short(how: Ending) -> AsyncGenerator[CountingStore]:
         async with world.killed() if how == "killed" else world.running():
             for word in ("First", "Second"):
                 world.agent.submit((Text(text=word),))
+            await world.model.door.reached.wait()
             await anyio.wait_all_tasks_blocked()
             await world.journal.flush(world.journal.last_seq)
         yield world.store
