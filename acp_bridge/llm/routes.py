@@ -390,6 +390,7 @@ def _file_of(route: Route, options: Options) -> Endpoint:
         takes_images=False,
         connect_s=options.connect_s,
         idle_s=options.idle_s or _LOCAL_IDLE_S,
+        stall_s=options.stall_s or _STALLS * _LOCAL_IDLE_S,
     )
 
 

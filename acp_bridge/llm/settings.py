@@ -65,7 +65,7 @@ def _stripped(text: str) -> str:
 
 def _address(url: str, variable: str) -> SplitResult:
     if not re.match(r"(?i)https?://", url):
-        raise ConfigError(f"the address {escaped(url)!r} of {variable} {PLACE} must begin with http:// or https://")
+        raise ConfigError(f"the address {_shown(url)!r} of {variable} {PLACE} must begin with http:// or https://")
     if (place := _odd(url)) is not None:
         raise ConfigError(f"the address of {variable} {PLACE} holds {_named(url, place)}, which no address has")
     try:
@@ -74,8 +74,13 @@ def _address(url: str, variable: str) -> SplitResult:
             return parts
         why = "it names no host"
     except ValueError as exc:
-        why = str(exc)
-    raise ConfigError(f"the address {url!r} of {variable} {PLACE} is none: {why}")
+        why = _shown(str(exc))
+    raise ConfigError(f"the address {_shown(url)!r} of {variable} {PLACE} is none: {why}")
+
+
+def _shown(url: str) -> str:
+    """Return an address, or what was meant to be one, without user and password."""
+    return escaped(re.sub(r"^([^/]*//)?[^/]*@", r"\1", url))
 
 
 def _odd(text: str) -> int | None:
@@ -125,8 +130,8 @@ def _check_proxy(value: str, variable: str) -> None:
             usable = parts.scheme in _PROXY_SCHEMES
             host, _ = parts.hostname, parts.port
             why = "it names no host" if not host else "" if usable else f"{parts.scheme!r} is no kind of proxy here"
-        except ValueError as exc:
-            why = str(exc)
+        except ValueError:  # whose words may hold the password
+            why = "its host or port cannot be read"
     if why:
         raise ConfigError(
             f"the proxy of {variable} {PLACE} cannot be used: {why}; write e.g. 'http://host:3128' or "

@@ -143,6 +143,18 @@ def test_what_the_http_library_refuses_beyond_that_is_a_setting_that_is_wrong(mo
         open_model("openai:m", Options(keys={"openai": KEY}))
 
 
+def test_a_password_in_an_address_is_shown_nowhere() -> None:
+    for url in ("user:pass1@h/v1", "ftp://user:pass1@h/v1", "https://user:pass1@:80/v1", "https://user:pass1@h:99999"):
+        assert "pass1" not in refused({"OPENAI_BASE_URL": url})
+    for url in (
+        "ftp://user:pass1@h:1",
+        "http://user:pass1@h:port",
+        "http://user:pa:pass1@:1",
+        "http://user:pass1@h: 1",
+    ):
+        assert "pass1" not in refused({"HTTPS_PROXY": url})
+
+
 def test_a_proxy_is_not_looked_at_where_none_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "ftp://h:1")
     for more in ({"NO_PROXY": "a, *"}, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}):
