@@ -149,13 +149,11 @@ class Log:
 
     def _take(self, record: Record) -> None:
         check(self.state, record.event)
-        advance(self.state, record.event)
-        self.transcript.add(record)
-        match record.event:
-            case AssistantMessage(id=message_id):
-                self._forget_deltas(message_id)
-            case _:
-                pass
+        if not isinstance(record.event, AssistantDelta):  # nine in ten of a long log, and no fold looks at one
+            advance(self.state, record.event)
+            self.transcript.add(record)
+            if isinstance(record.event, AssistantMessage):
+                self._forget_deltas(record.event.id)
         self.records.append(record)
         self.next_seq = record.seq + 1
 
@@ -174,6 +172,8 @@ class Log:
 def check(state: State, event: Event) -> None:
     """Raise `IllegalEvent` if `event` may not follow in `state`."""
     match event:
+        case AssistantDelta() if (state.turn, state.step) == (event.turn, event.step):
+            pass
         case TurnStarted():
             _require(state.turn is None, event, "while a turn is open")
             _require(event.turn == state.turns + 1, event, f"after turn {state.turns}")
