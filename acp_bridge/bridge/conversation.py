@@ -7,8 +7,10 @@ status of a call only once what it says is on disk. Knows neither how a turn run
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import anyio
+import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
 from acp_bridge.acp import ClientCapabilities, Method, outbound
@@ -31,6 +33,9 @@ _LATE_CHARS = 256 * 1024
 
 _HEADING_CHARS = 2000
 """Of a question's title; a longer one, or one of several lines, is in its content whole."""
+
+_BREATH = 32
+"""Updates of a replay that are sent before others may run."""
 
 _CHUNK_KINDS: dict[DeltaKind, ChunkKind] = {"text": "agent_message_chunk", "thought": "agent_thought_chunk"}
 
@@ -229,13 +234,18 @@ class Conversation:
         )
         self._meanwhile = []
         try:
-            files = await self._journal.contents(updates.images_in(records))
-            for update in updates.replay(records, durable_seq=durable_seq, files=files):
+            names = await anyio.to_thread.run_sync(updates.images_in, records)
+            files = await self._journal.contents(names)
+            gather = partial(updates.facts_of, records, durable_seq=durable_seq, files=files)
+            facts = await anyio.to_thread.run_sync(gather)
+            for sent, update in enumerate(updates.replayed(records, facts)):
                 if self._cards.leaves_out(update):
                     continue
                 self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
                 if self._peer.congested:
                     await self._peer.ready()
+                elif sent % _BREATH == 0:
+                    await checkpoint()  # a long session's replay is not other sessions' silence
             await checkpoint()
         finally:
             meanwhile, self._meanwhile = self._meanwhile, None

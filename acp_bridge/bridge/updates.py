@@ -113,13 +113,25 @@ def live(record: Record) -> tuple[Json, ...]:
             assert_never(record.event)
 
 
-def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, bytes]) -> Iterator[Json]:
-    """Yield the updates that show a session from its beginning.
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a record is shown by, beside itself; and what comes behind the records."""
 
-    Text is whole by message, tool cards come once, at their last state; a call or result beyond `durable_seq` is not
-    shown yet. `files` are the content files of the user's images; what is not in it is shown as lost. What was cut off
-    or never ran is marked where it stands; of a turn that the program's end cut short it is told where it ended, unless
-    that is news still, which whoever shows the session tells behind all this.
+    results: Mapping[str, ToolResult]
+    begun: AbstractSet[str]
+    queued: Mapping[str, InputQueued]
+    files: Mapping[str, bytes]
+    history: Mapping[int, Interruption]
+    waiting: tuple[InputQueued, ...]
+    plans: AbstractSet[int]
+    last_state: tuple[Json, ...]
+
+
+def facts_of(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, bytes]) -> Facts:
+    """Return what a replay has to know before its first update; of a long session, in a thread.
+
+    A call or result beyond `durable_seq` is not shown yet. `files` are the content files of the user's images; what is
+    not in it is shown as lost.
     """
     results = {
         record.event.call_id: record.event
@@ -132,33 +144,35 @@ def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, b
     queued = {record.event.id: record.event for record in records if isinstance(record.event, InputQueued)}
     last_turn = max((record.event.turn for record in records if isinstance(record.event, TurnStarted)), default=0)
     history = {turn: cut for turn, cut in interruptions(records).items() if turn < last_turn}
-    facts = _Facts(results, begun, queued, files, history)
-    plans = plans_shown(records)
+    done = {record.event.id for record in records if isinstance(record.event, UserMessage | InputDropped)}
+    waiting = tuple(prompt for prompt in queued.values() if prompt.id not in done)
+    left = plan_left(records)
+    last = (*(_state(left) if left else ()), *_last_state(records))
+    return Facts(results, begun, queued, files, history, waiting, plans_shown(records), last)
+
+
+def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, bytes]) -> Iterator[Json]:
+    """Yield the updates that show a session from its beginning, its facts gathered at once."""
+    return replayed(records, facts_of(records, durable_seq=durable_seq, files=files))
+
+
+def replayed(records: Sequence[Record], facts: Facts) -> Iterator[Json]:
+    """Yield the updates that show a session from its beginning.
+
+    Text is whole by message, tool cards come once, at their last state. What was cut off or never ran is marked where
+    it stands; of a turn that the program's end cut short it is told where it ended, unless that is news still, which
+    whoever shows the session tells behind all this.
+    """
     for record in records:
-        if isinstance(record.event, PlanUpdated) and record.seq in plans:
+        if isinstance(record.event, PlanUpdated) and record.seq in facts.plans:
             yield from _state(record.event)
         yield from _replayed(record, facts)
-    done = {record.event.id for record in records if isinstance(record.event, UserMessage | InputDropped)}
-    for prompt in queued.values():
-        if prompt.id not in done:  # it waits for the turn under way, and is not shown again when it runs
-            yield from _said(prompt.content, prompt.id, files)
-    if plan := plan_left(records):
-        yield from _state(plan)
-    yield from _last_state(records)
+    for prompt in facts.waiting:  # for the turn under way; it is not shown again when it runs
+        yield from _said(prompt.content, prompt.id, facts.files)
+    yield from facts.last_state
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What a record is shown by, beside itself."""
-
-    results: Mapping[str, ToolResult]
-    begun: AbstractSet[str]
-    queued: Mapping[str, InputQueued]
-    files: Mapping[str, bytes]
-    history: Mapping[int, Interruption]
-
-
-def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
+def _replayed(record: Record, facts: Facts) -> Iterator[Json]:
     match record.event:
         case UserMessage(source="program") as event:
             yield from _noted(event)
@@ -184,7 +198,7 @@ def _replayed(record: Record, facts: _Facts) -> Iterator[Json]:
             pass
 
 
-def _answered(message: AssistantMessage, facts: _Facts) -> Iterator[Json]:
+def _answered(message: AssistantMessage, facts: Facts) -> Iterator[Json]:
     for block in message.content:
         match block:
             case Text() | Thought():

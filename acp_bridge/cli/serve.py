@@ -1,6 +1,7 @@
 """`acp-bridge serve`: claim the descriptors, serve, end with the exit code that tells how."""
 
 import os
+import sys
 from importlib import import_module
 
 import anyio
@@ -12,6 +13,9 @@ from acp_bridge.rpc import open_stdio
 
 from .inspection import refuse_inspection
 from .logs import log_to_stderr
+
+_SWITCH_S = 0.001
+"""How long a thread that computes, such as one that imports or loads, keeps the event loop waiting; else 5 ms."""
 
 
 def main(argv: list[str]) -> int:
@@ -31,6 +35,7 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(config: Config) -> int:
+    sys.setswitchinterval(_SWITCH_S)
     wire = open_stdio()  # before there is an event loop, whose own descriptors could take a missing one's number
     return anyio.run(serve, config, wire)
 

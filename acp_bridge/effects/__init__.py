@@ -14,6 +14,7 @@ from .closing import close_together
 from .composition import Given, Key, Part, composed, leaves
 from .deadline import Deadline, last_words
 from .hosting import Hosting, hosting, manages_itself
+from .long_lived import let_go, long_lived
 from .registry import Registration, Registry
 
 __all__ = [
@@ -30,5 +31,7 @@ __all__ = [
     "hosting",
     "last_words",
     "leaves",
+    "let_go",
+    "long_lived",
     "manages_itself",
 ]

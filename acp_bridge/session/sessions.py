@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import anyio
+import anyio.to_thread
 
+from acp_bridge.effects import let_go, long_lived
 from acp_bridge.errors import IllegalEvent, SessionInUse, StoreUnsupported
 
-from .events import Event, Header, Record, SessionConfigured, SessionOpened
+from .events import Header, Record, SessionConfigured, SessionOpened
 from .journal import Journal, ObserverSource
 from .log import Log
 from .recovery import Recovery, recovery_of
@@ -99,20 +101,16 @@ class Sessions:
         try:
             held = await self.store.hold(session_id)
             try:
-                log, closing = self._repaired(held.loaded, session_id)
+                opened = self._opened(place, barriers)
+                log, unsaved, recovery = await anyio.to_thread.run_sync(self._repaired, held.loaded, opened)
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await held.close()
                 raise
-            last = log.records[-1].time if log.records else log.header.created
-            unsaved = [log.append(event, synthetic=True, time=last) for event in closing]
-            opened = self._opened(place, barriers)
-            if closing or _is_in_doubt(held.loaded) or log.state.opened != opened:
-                unsaved.append(log.append(opened))
             journal = Journal(log, held, unsaved=unsaved, repair=True)
             self._journals[session_id] = journal
             self._observe(journal, unsaved)
-            return journal, recovery_of(log.records, log.state, dropped_bytes=held.loaded.dropped_bytes)
+            return journal, recovery
         finally:
             self._taking.discard(session_id)
 
@@ -128,15 +126,23 @@ class Sessions:
             except Exception:
                 logger.exception("the observer %s failed at session %s", type(source).__name__, journal.session_id)
 
-    def _repaired(self, loaded: Loaded, session_id: str) -> tuple[Log, tuple[Event, ...]]:
-        try:
-            log = Log(loaded.header, loaded.records, clock=self._clock, next_seq=loaded.next_seq)
-        except IllegalEvent as exc:
-            raise StoreUnsupported(
-                f"session {session_id} holds events in an order that this version does not know: {exc}",
-                session_id=session_id,
-            ) from exc
-        return log, closers(log)
+    def _repaired(self, loaded: Loaded, opened: SessionOpened) -> tuple[Log, list[Record], Recovery]:
+        """Return the log, closed, what of it is not on disk, and what there is to tell. Takes long for a long log."""
+        session_id = loaded.header.session_id
+        with long_lived():
+            try:
+                log = Log(loaded.header, loaded.records, clock=self._clock, next_seq=loaded.next_seq)
+            except IllegalEvent as exc:
+                raise StoreUnsupported(
+                    f"session {session_id} holds events in an order that this version does not know: {exc}",
+                    session_id=session_id,
+                ) from exc
+            closing = closers(log)
+            last = log.records[-1].time if log.records else log.header.created
+            unsaved = [log.append(event, synthetic=True, time=last) for event in closing]
+            if closing or _is_in_doubt(loaded) or log.state.opened != opened:
+                unsaved.append(log.append(opened))
+            return log, unsaved, recovery_of(log.records, log.state, dropped_bytes=loaded.dropped_bytes)
 
     def _opened(self, place: Place, barriers: Sequence[str]) -> SessionOpened:
         return SessionOpened(version=self._version, barriers=tuple(barriers), cwd=place.cwd, roots=place.roots)
@@ -149,7 +155,10 @@ class Sessions:
         """
         journal = self._journals.pop(session_id, None)
         if journal is not None:
-            await journal.close()
+            try:
+                await journal.close()
+            finally:
+                let_go()
 
     async def aclose(self) -> None:
         """Let every session go, side by side; all failures come together in one group."""

@@ -1,0 +1,61 @@
+"""Nothing is collected while something that lives long is made, and nothing is left switched off."""
+
+import gc
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from acp_bridge.effects import let_go, long_lived
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Generator[None]:
+    yield
+    gc.unfreeze()
+    assert gc.isenabled()
+
+
+def test_nothing_is_collected_within_and_what_was_made_is_looked_at_once_it_is_let_go() -> None:
+    with long_lived():
+        assert not gc.isenabled()
+        made = [[] for _ in range(1000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= len(made)
+    let_go()
+    assert gc.get_freeze_count() == 0
+
+
+def test_blocks_that_overlap_in_threads_end_with_the_last_of_them() -> None:
+    within, go_on = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with long_lived():
+            within.set()
+            go_on.wait(5)
+
+    thread = threading.Thread(target=other)
+    with long_lived():
+        thread.start()
+        assert within.wait(5)
+    assert not gc.isenabled()
+    go_on.set()
+    thread.join(5)
+    assert gc.isenabled()
+
+
+def test_a_failure_within_leaves_the_collector_as_it_was() -> None:
+    with pytest.raises(KeyError), long_lived():
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_a_program_that_collects_by_itself_is_left_to_it() -> None:
+    gc.disable()
+    try:
+        with long_lived():
+            pass
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.enable()
