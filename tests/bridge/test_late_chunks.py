@@ -44,9 +44,10 @@ def joined(client: Client, session: str) -> list[tuple[str, str]]:
 def test_a_client_that_is_behind_gets_fewer_chunks_and_every_word(tmp_path: Path) -> None:
     """Process and pipe cases: coalesce chunk updates; nothing is dropped, and the order is kept."""
     script = written(tmp_path / "s.json", long_answer("end"), use("list_files", when="then"), say("Done."))
+    (project := tmp_path / "project").mkdir()  # beside the home folder: one that holds it frees nothing
     with Client(tmp_path / "home", script) as client:
         client.initialize()
-        session = client.new_session(tmp_path)
+        session = client.new_session(project)
         with client.not_reading():
             prompt = client.prompt(session, "go")
             time.sleep(2.5)  # the model is done with it long before
