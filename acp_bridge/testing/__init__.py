@@ -38,9 +38,27 @@ Decision: the plugin looks from outside, at bytes and files. Nothing of it runs 
 that speaks ACP on stdio can be played; the log is compared where there is one.
 """
 
-from .client import Client, allowing, connected, running_agent
-from .scenario import ScenarioFault, read_scenario
-from .trace import TracedWire, begin_trace, write_scenario
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # pytest imports this package in every project: what it offers is imported when it is used
+    from .client import Client, allowing, connected, running_agent
+    from .scenario import ScenarioFault, read_scenario
+    from .trace import TracedWire, begin_trace, write_scenario
+else:
+
+    def __getattr__(name: str) -> object:
+        for module, names in _PLACES.items():
+            if name in names:
+                return getattr(import_module(f".{module}", __name__), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_PLACES = {
+    "client": ("Client", "allowing", "connected", "running_agent"),
+    "scenario": ("ScenarioFault", "read_scenario"),
+    "trace": ("TracedWire", "begin_trace", "write_scenario"),
+}
 
 __all__ = [
     "Client",

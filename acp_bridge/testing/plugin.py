@@ -1,7 +1,7 @@
 """The pytest plugin: every folder with a `scenario.toml` is a test that replays it.
 
-Owns the options and what a failure reads like. It is loaded into every run of pytest where this package is installed:
-it imports nothing that costs, and leaves every file alone that is no scenario.
+Owns the options. It is loaded into every run of pytest where this package is installed: it imports nothing but what
+pytest has imported, and leaves every file alone that is no scenario. What a scenario is, `items` knows.
 
     pytest                                              replay: no key, no network, no clock
     pytest PATH --acp-snapshots=refresh                 replay, and make `expected/` what came out
@@ -10,36 +10,13 @@ it imports nothing that costs, and leaves every file alone that is no scenario.
 Ini option `acp_snapshot_command`: the agent to start, as a shell would be told; default is this package's own.
 """
 
-import os
 import re
-import shlex
-import shutil
-import sys
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from .place import Place, made_place
-from .play import Played, play
-from .scenario import Scenario, ScenarioFault, read_scenario
-from .snapshot import (
-    consumption,
-    differences,
-    gaps,
-    rendered,
-    take_recording,
-    write_expected,
-    write_summaries,
-)
-
 _MODES = ("replay", "record", "refresh")
 _STEP = re.compile(r"^\[\[step\]\]", re.MULTILINE)
-_FOR_A_MODEL = re.compile(
-    r"[A-Z]+_(?:API_KEY|BASE_URL)|OLLAMA_HOST|(?:HTTPS?|ALL|NO)_PROXY|SSL_CERT_\w+", re.IGNORECASE
-)
-"""What a live model may need of the surroundings; only a recording is given it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,137 +38,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect a scenario."""
     if file_path.name != "scenario.toml" or not _STEP.search(file_path.read_text(encoding="utf-8", errors="replace")):
         return None
+    from .items import ScenarioFile  # here, since most runs of pytest have no scenario
+
     return ScenarioFile.from_parent(parent, path=file_path)  # pyright: ignore[reportUnknownMemberType]
-
-
-class ScenarioFile(pytest.File):
-    """A `scenario.toml`."""
-
-    def collect(self) -> Iterable[pytest.Item]:
-        """Yield the scenario, named after its folder."""
-        yield ScenarioItem.from_parent(self, name=self.path.parent.name)  # pyright: ignore[reportUnknownMemberType]
-
-
-class Differs(Exception):
-    """A run of a scenario is not what it should be; each argument says one thing."""
-
-
-class ScenarioItem(pytest.Item):
-    """One scenario as a test."""
-
-    def runtest(self) -> None:
-        """Play it, and compare or rewrite.
-
-        Raises:
-            ScenarioFault: the scenario is malformed.
-            Differs: the run is not as it should be.
-        """
-        scenario = read_scenario(self.path)
-        command = agent_command(str(self.config.getini("acp_snapshot_command")))
-        match self.config.getoption("--acp-snapshots"):
-            case "record":
-                record(scenario, command, str(self.config.getoption("--acp-model")), os.environ)
-                refresh(scenario, command)
-            case "refresh":
-                refresh(scenario, command)
-            case _:
-                replay(scenario, command)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Say what differs, what the scenario pins, and how to accept it."""
-        del style
-        if not isinstance(excinfo.value, Differs | ScenarioFault):
-            return super().repr_failure(excinfo)
-        said = "\n\n".join(str(argument) for argument in excinfo.value.args)
-        here = self.path.parent
-        return (
-            f"{here.name}: {_about(self.path)}\n\n{said}\n\n"
-            f"If the change is meant: pytest {_shown(here)} --acp-snapshots=refresh, then review the diff. A refresh "
-            "accepts no broken 'expect'. The rules of comparison: acp_bridge/testing/normal.py"
-        )
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Name it as pytest's reports do."""
-        return self.path, None, f"scenario {self.name}"
-
-
-def agent_command(text: str) -> tuple[str, ...]:
-    """Return the command line of the agent; a bare name is looked up where this Python's own commands are, too."""
-    if not text:
-        return sys.executable, "-m", "acp_bridge", "serve"
-    program, *arguments = shlex.split(text)
-    beside = Path(sys.executable).parent / program
-    found = shutil.which(program) or (str(beside) if beside.exists() else program)
-    return found, *arguments
-
-
-def replay(scenario: Scenario, command: tuple[str, ...]) -> None:
-    """Play a scenario and compare.
-
-    Raises:
-        Differs: it is not as expected.
-    """
-    with made_place(scenario) as place:
-        played = play(scenario, place, command)
-    said = [*_wrong(played, scenario, summaries=True)]
-    if not (scenario.folder / "expected").is_dir():
-        said.append("there is no expected/ yet: make it with --acp-snapshots=refresh")
-    else:
-        said += differences(rendered(played, scenario), scenario)
-    if said:
-        raise Differs(*said)
-
-
-def refresh(scenario: Scenario, command: tuple[str, ...]) -> None:
-    """Play a scenario and make what is expected what came out, if it is sound.
-
-    Raises:
-        Differs: an `expect` does not hold, or the run did what none may.
-    """
-    with made_place(scenario) as place:
-        played = play(scenario, place, command)
-    if said := [*_wrong(played, scenario, summaries=False)]:
-        raise Differs(*said, "nothing was rewritten")
-    write_expected(rendered(played, scenario), scenario.folder)
-    write_summaries(played, scenario)
-
-
-def record(scenario: Scenario, command: tuple[str, ...], route: str, environ: Mapping[str, str]) -> None:
-    """Play a scenario with a live model and keep its answers.
-
-    Raises:
-        Differs: an `expect` does not hold, or the run did what none may.
-    """
-    if not route:
-        raise ScenarioFault("--acp-snapshots=record needs --acp-model=ROUTE")
-    with made_place(scenario) as place:
-        for path in place.model.iterdir():
-            path.unlink()
-        env = {name: value for name, value in environ.items() if _FOR_A_MODEL.fullmatch(name)}
-        played = play(scenario, place, command, route=f"record:{place.model}={route}", env=env)
-        if played.faults:
-            raise Differs(*played.faults, "nothing was recorded")
-        take_recording(played, place.model, scenario)
-
-
-def _wrong(played: Played, scenario: Scenario, *, summaries: bool) -> Iterable[str]:
-    yield from played.faults
-    yield from consumption(played, scenario, summaries=summaries)
-    yield from gaps(played)
-
-
-def _about(path: Path) -> str:
-    try:
-        return read_scenario(path).about
-    except ScenarioFault:
-        return "malformed"
-
-
-def _shown(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
-__all__ = ["Differs", "Place", "Played", "agent_command", "record", "refresh", "replay"]

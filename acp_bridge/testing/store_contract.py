@@ -6,7 +6,8 @@
             return lambda: MyStore(tmp_path)
 
 Owns the claims of `acp_bridge.session.Store` that can be seen through it. What a crash leaves cannot: a backend that
-writes to a disk needs crash tests of its own. Async tests run under anyio's pytest plugin (`anyio_mode = "auto"`).
+writes to a disk needs crash tests of its own. Async tests run under anyio's pytest plugin, which comes with anyio.
+They mark themselves.
 """
 
 import hashlib
@@ -187,6 +188,8 @@ async def listed(store: Store, **criteria: object) -> list[SessionSummary]:
 
 class StoreContract:
     """The claims. Give `open_store`; give `failing` too if the backend can be made to fail."""
+
+    pytestmark = pytest.mark.anyio  # so that it runs in projects whose anyio plugin takes marked tests alone
 
     @pytest.fixture
     def open_store(self) -> OpenStore:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from acp_bridge.testing.plugin import Differs, agent_command, refresh, replay
+from acp_bridge.testing.items import Differs, agent_command, refresh, replay
 from acp_bridge.testing.scenario import ScenarioFault, read_scenario
 
 from .pytest_runs import run_pytest
@@ -209,12 +209,21 @@ def test_a_file_of_that_name_that_is_no_scenario_is_left_alone(tmp_path: Path) -
     assert run.returncode == 0
 
 
-def test_loading_it_imports_nothing_that_costs() -> None:
-    code = "import sys, acp_bridge.testing.plugin; print(*sys.modules)"
+def test_loading_it_imports_nothing_that_pytest_has_not() -> None:
+    code = (
+        "import sys, pytest; before = set(sys.modules); "
+        "import acp_bridge.testing.plugin; print(*sorted(set(sys.modules) - before))"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"pydantic", "openai", "anthropic", "mcp", "httpx", "rich", "jsonschema", "trio", "hypothesis"}
-    assert heavy.isdisjoint(loaded)
-    assert not {name for name in loaded if name.startswith(("acp_bridge.agent", "acp_bridge.bridge", "acp_bridge.llm"))}
+    assert loaded == ["acp_bridge", "acp_bridge.testing", "acp_bridge.testing.plugin"]
+
+
+def test_all_that_the_package_offers_can_be_had() -> None:
+    import acp_bridge.testing as offered
+
+    assert all(getattr(offered, name).__name__ == name for name in offered.__all__)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = offered.no_such_name  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_the_command_is_found_as_a_shell_would_or_beside_this_python() -> None:

@@ -27,3 +27,27 @@ def test_it_is_composed_from_public_names_alone() -> None:
             for alias in node.names:
                 assert not alias.name.startswith("_")
                 assert public is None or alias.name in public
+
+
+CONTRACT = """
+import pytest
+from acp_bridge.storage import MemoryStore
+from acp_bridge.testing.store_contract import StoreContract
+
+class TestMine(StoreContract):
+    @pytest.fixture
+    def anyio_backend(self):
+        return "asyncio"
+
+    @pytest.fixture
+    def open_store(self):
+        store = MemoryStore()
+        return lambda: store
+"""
+
+
+def test_the_stores_contract_runs_in_a_project_that_configures_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(CONTRACT)
+    run = run_pytest(tmp_path, "-q", "-W", "error")
+    assert run.returncode == 0, run.stdout
+    assert " passed" in run.stdout

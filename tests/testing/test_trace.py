@@ -9,9 +9,9 @@ import pytest
 
 from acp_bridge.errors import ConfigError
 from acp_bridge.testing import begin_trace
+from acp_bridge.testing.items import replay
 from acp_bridge.testing.place import made_place
 from acp_bridge.testing.play import play
-from acp_bridge.testing.plugin import replay
 from acp_bridge.testing.scenario import read_scenario
 
 pytestmark = pytest.mark.slow
