@@ -5,8 +5,8 @@ Imported only when such a route is opened: the SDK costs most of a second.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, replace
 from typing import Any, assert_never, cast
 
 import anthropic
@@ -27,8 +27,9 @@ from .anthropic_answer import AnthropicAnswer
 from .dress import arguments_object, image_bytes, link_text, lost_text, resource_text, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
-from .model import Delta
+from .model import Delta, Failed
 from .reading import answered
+from .refusals import once_more, refuses_images
 from .thinking import DEFAULT, OPTION, asked_of_claude
 from .wire import http_options, setting_up
 
@@ -63,8 +64,20 @@ class AnthropicModel:
         """Whether images are sent."""
         return self._endpoint.takes_images
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
+        async with aclosing(self._answered(request)) as deltas:
+            async for delta in deltas:
+                yield self._learned(delta, request) if isinstance(delta, Failed) else delta
+
+    def _learned(self, failed: Failed, request: ModelRequest) -> Failed:
+        """Leave out from now on what the server says that it does not take."""
+        if self._endpoint.takes_images and refuses_images(failed, request):
+            self._endpoint = replace(self._endpoint, takes_images=False)
+            return once_more(failed)
+        return failed
+
+    def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         messages = cast("Any", self._client.messages)  # typed for literal arguments, not for a mapping
 
         def send() -> AbstractAsyncContextManager[Any]:
@@ -164,7 +177,7 @@ class _Dress:
             case Resource():
                 text = resource_text(block)
             case Image() if not self.endpoint.takes_images:
-                text = lost_text(block, "was left out: this model takes none")
+                text = lost_text(block, "was left out: this model does not take it")
             case Image():
                 if (data := image_bytes(block, self.request.files)) is not None:
                     source = {"type": "base64", "media_type": block.mime_type, "data": data}

@@ -14,6 +14,7 @@ class Endpoint:
         idle_s: how long the provider may be silent, before the answer and between its pieces.
         stall_s: how long it may send nothing of an answer, whatever else it keeps sending.
         max_output_tokens: for providers that insist on a limit.
+        refused: members that the server gives and does not take back.
         network: the variables that the HTTP library reads.
     """
 
@@ -28,4 +29,5 @@ class Endpoint:
     idle_s: float = 120
     stall_s: float = 600
     max_output_tokens: int = 32_000
+    refused: frozenset[str] = frozenset()
     network: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)

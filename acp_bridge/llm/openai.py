@@ -5,8 +5,8 @@ Imported only when such a route is opened: the SDK costs most of a second.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, replace
 from typing import Any, assert_never, cast
 
 import openai
@@ -27,10 +27,11 @@ from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest,
 from .dress import arguments_text, image_bytes, link_text, lost_text, resource_text, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
-from .model import Delta
+from .model import Delta, Failed
 from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
 from .reading import answered
+from .refusals import once_more, refused_members, refuses_images
 from .thinking import DEFAULT, OPTION, asked_of_others
 from .wire import http_options, setting_up
 
@@ -67,8 +68,23 @@ class OpenAIModel:
         """Whether images are sent."""
         return self._endpoint.takes_images
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
+        async with aclosing(self._answered(request)) as deltas:
+            async for delta in deltas:
+                yield self._learned(delta, request) if isinstance(delta, Failed) else delta
+
+    def _learned(self, failed: Failed, request: ModelRequest) -> Failed:
+        """Leave out from now on what the server says that it does not take."""
+        if self._endpoint.takes_images and refuses_images(failed, request):
+            self._endpoint = replace(self._endpoint, takes_images=False)
+            return once_more(failed)
+        if news := refused_members(failed, request) - self._endpoint.refused:
+            self._endpoint = replace(self._endpoint, refused=self._endpoint.refused | news)
+            return once_more(failed)
+        return failed
+
+    def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         completions = cast("Any", self._client.chat.completions)  # typed for literal arguments, not for a mapping
 
         def send() -> AbstractAsyncContextManager[Any]:
@@ -162,7 +178,7 @@ class _Dress:
                 members[form] = members.get(form, "") + block.text
         if any(isinstance(block, Thought) and block.form == "content" for block in message.content):
             members["content"] = [part for block in message.content if (part := _spoken_part(block)) is not None]
-        return members
+        return {name: value for name, value in members.items() if name not in self.endpoint.refused}
 
     @property
     def _earlier_form(self) -> str:
@@ -170,7 +186,8 @@ class _Dress:
         return "reasoning_content" if self.endpoint.provider == "deepseek" else ""
 
     def _call(self, request: ToolRequest, *, own: bool) -> JsonObject:
-        extra = dict(request.extra or {}) if own else {}
+        given = request.extra or {} if own else {}
+        extra = {name: value for name, value in given.items() if name not in self.endpoint.refused}
         function = {**extra.pop("function", {}), "name": request.name}
         function["arguments"] = arguments_text(request.arguments)
         return {**extra, "id": self._id(request.call_id), "type": "function", "function": function}
@@ -194,7 +211,7 @@ class _Dress:
             case Resource():
                 text = resource_text(block)
             case Image() if not self.endpoint.takes_images:
-                text = lost_text(block, "was left out: this model takes none")
+                text = lost_text(block, "was left out: this model does not take it")
             case Image():
                 if (data := image_bytes(block, self.request.files)) is not None:
                     return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{data}"}}
