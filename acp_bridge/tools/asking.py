@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
-from acp_bridge.content import Diff, ShownBlock, Text
+from acp_bridge.content import Diff, JsonObject, ShownBlock, Text
 from acp_bridge.text import escaped, unseen
 
 from .drawing import quoted
@@ -45,6 +45,12 @@ def leading_elsewhere(drawing: Drawing, access: Access, workspace: Workspace) ->
     for path in access.paths:
         if named and str(path) not in named:
             yield Text(text=f"This leads to:\n{quoted(placed(path, workspace))}")
+
+
+def readable_entry(entry: JsonObject) -> JsonObject:
+    """Return an entry of a plan as it can be shown."""
+    content = entry.get("content")
+    return {**entry, "content": escaped(content, lines=True)} if isinstance(content, str) else entry
 
 
 def hidden_said(block: ShownBlock) -> Iterator[ShownBlock]:

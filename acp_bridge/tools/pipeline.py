@@ -28,7 +28,7 @@ from acp_bridge.session import (
 )
 from acp_bridge.text import mended, mended_text, read_json
 
-from .asking import hidden_said, leading_elsewhere, readable
+from .asking import hidden_said, leading_elsewhere, readable, readable_entry
 from .files import Files
 from .guard import Commands
 from .nested import inner_request, refused_inside
@@ -272,7 +272,7 @@ class Pipeline:
 
     def _log_plan(self, output: ToolOutput) -> None:
         if output.plan is not None:
-            self.journal.append(PlanUpdated(entries=tuple(mended(entry) for entry in output.plan)))
+            self.journal.append(PlanUpdated(entries=tuple(mended(readable_entry(entry)) for entry in output.plan)))
 
     def _settle(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
         bounded = _bounded(output, self.secrets)

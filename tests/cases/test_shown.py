@@ -16,7 +16,9 @@ from acp_bridge.errors import ToolError
 from acp_bridge.limits import COMMAND, PATH
 from acp_bridge.text import escaped
 from acp_bridge.tools import Access, Call, Previewing, UserAnswer, Workspace, builtin_tools
-from acp_bridge.tools.asking import hidden_in, hidden_said, inquired, leading_elsewhere
+from acp_bridge.tools.asking import hidden_in, hidden_said, inquired, leading_elsewhere, readable_entry
+from acp_bridge.tools.mcp.offer import Offer
+from acp_bridge.tools.mcp.tool import McpTool
 from acp_bridge.tools.permission import options_for
 
 DEFAULT_IGNORABLE = """00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF
@@ -153,6 +155,28 @@ def test_a_change_without_hidden_characters_says_nothing(old: str | None, new: s
 )
 def test_what_a_change_takes_away_or_lets_a_terminal_do_is_said_too(old: str | None, new: str, words: str) -> None:
     assert words in hidden_in(changed(old, new))
+
+
+async def called(tool: str, arguments: object) -> object:
+    raise AssertionError(tool)
+
+
+@pytest.mark.anyio
+async def test_a_servers_tool_is_asked_for_with_its_arguments_and_allowed_for_good_with_any() -> None:
+    """What a grant covers is said: arguments of tools that nobody here knows cannot be judged one by one."""
+    offer = Offer(name="mcp__s__pay", tool="pay", description="pays", parameters={"type": "object"})
+    tool = McpTool("s", offer, cast("Any", called))
+    access = tool.access({"to": "Ada"}, cast("Workspace", None))
+    assert access.scope == tool.access({"to": "Eve"}, cast("Workspace", None)).scope
+    assert options_for(access)[1].name.endswith("), with any arguments")
+    [shown] = await tool.preview({"to": "Ada\u202e", "```": 5}, cast("Call", None))
+    assert shown == Text(text='````json\n{\n  "to": "Ada\\u202e",\n  "```": 5\n}\n````')
+    assert await tool.preview({}, cast("Call", None)) == ()
+
+
+def test_a_plan_shows_no_tricks_either() -> None:
+    entry = {"content": "look\u202e\x1b[2J", "status": "pending"}
+    assert readable_entry(entry) == {"content": "look\\u202e\\e[2J", "status": "pending"}
 
 
 def test_there_is_one_escaping() -> None:
