@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from acp_bridge.content import JsonObject, Text, Thought, ToolRequest
-from acp_bridge.llm import Endpoint, ModelSettings, Options, thought_levels
+from acp_bridge.llm import Endpoint, ModelSettings, Options, takes_images, thought_levels
 from acp_bridge.llm import anthropic as claude
 from acp_bridge.llm import openai as others
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest, ToolAnswer
@@ -132,3 +132,10 @@ def test_a_model_that_the_user_says_thinks_is_offered_all_levels() -> None:
     options = Options(models={"openai:mine": ModelSettings(thinking="low"), "openai:other": ModelSettings(window=9)})
     assert thought_levels("openai:mine", options) == ("off", "low", "medium", "high")
     assert thought_levels("openai:other", options) == ()
+
+
+def test_what_the_user_says_of_images_is_known_before_the_model_is_opened() -> None:
+    said = {"openai:qwen3:8b": ModelSettings(images=True), "openai:mine": ModelSettings(images=False)}
+    assert takes_images("openai:qwen3:8b", Options(models=said))
+    assert not takes_images("openai:mine", Options(models=said))
+    assert not takes_images("openai:qwen3:8b", Options())
