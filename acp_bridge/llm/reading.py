@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from typing import Any, Protocol, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from .border import Border
 from .failures import Provider
@@ -20,6 +19,8 @@ from .wire import Stalled, body_of
 T = TypeVar("T")
 
 _DRAIN_S = 0.05
+_SHARE_S = 0.02
+"""The longest that a piece of the body makes way for other tasks."""
 
 
 class Answer(Protocol):
@@ -73,8 +74,10 @@ async def _payloads(
     async with AsyncExitStack() as stack:
         response: Any = await patience.wait(stack.enter_async_context, send())
         pieces = await stack.enter_async_context(aclosing(body_of(response.http_response)))
+        spent_s = 0.0
         while (piece := await patience.wait(anext, pieces, None)) is not None:
-            await checkpoint()  # much comes out of little where a body is compressed
+            await anyio.sleep(min(spent_s, _SHARE_S))  # others get as long as the piece before this one took
+            began = anyio.current_time()
             try:
                 found = decoder.feed(piece)
             except NoEvents:
@@ -84,6 +87,7 @@ async def _payloads(
                 if answer.done:
                     await _drained(pieces)
                     return
+            spent_s = anyio.current_time() - began
     for payload in decoder.end():
         yield payload
 
