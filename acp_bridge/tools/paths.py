@@ -69,12 +69,23 @@ def accessed(kind: AccessKind, target: Target) -> Access:
 
 
 def is_inside(path: Path, workspace: Workspace) -> bool:
-    """Whether a resolved path lies in a root. One that is a home folder, or holds one, is no project."""
+    """Whether a resolved path lies in a root. One that is a home folder, or everything, is no project."""
     return any(path.is_relative_to(root) and not _is_wide(root, workspace) for root in workspace.roots)
 
 
 def _is_wide(root: Path, workspace: Workspace) -> bool:
-    return root == Path(root.anchor) or any(home.is_relative_to(root) for home in workspace.homes)
+    return root == Path(root.anchor) or root in workspace.homes
+
+
+def closed_homes(workspace: Workspace) -> tuple[Path, ...]:
+    """Return the home folders within a root: they are not what a project is about, unless a root lies in one."""
+    roots = workspace.roots
+    return tuple(
+        home
+        for home in workspace.homes
+        if any(home != root and home.is_relative_to(root) for root in roots)
+        and not any(root.is_relative_to(home) for root in roots)
+    )
 
 
 def permitted(text: str, call: Call) -> Path:
@@ -138,7 +149,7 @@ def _plain(text: str) -> str:
 
 def _asks(path: Path, workspace: Workspace) -> Asks:
     if (
-        lies_below(path, workspace.protected)
+        lies_below(path, (*workspace.protected, *closed_homes(workspace)))
         or path.is_relative_to("/proc")  # a process's environment holds keys
         or any(is_repository(folder) for folder in (path, *path.parents))
     ):

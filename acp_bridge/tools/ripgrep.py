@@ -20,6 +20,7 @@ from acp_bridge.errors import ToolError
 
 from .always_ask import UNREAD
 from .files import held
+from .paths import closed_homes
 from .process import guarded_process
 from .tool import Workspace
 
@@ -135,7 +136,8 @@ def _choice(only: str | None) -> list[str]:
 
 def _hidden_globs(folder: Path, workspace: Workspace) -> list[str]:
     """Return globs that leave out what asks always; the last one counts, so they stand behind the caller's."""
-    inside = [path.relative_to(folder) for path in workspace.protected if path.is_relative_to(folder)]
+    closed = (*workspace.protected, *closed_homes(workspace))
+    inside = [path.relative_to(folder) for path in closed if path.is_relative_to(folder)]
     own = (f"--iglob=!/{_literal(str(path))}" for path in inside if path.parts)
     return [*(f"--iglob=!**/{name}" for name in UNREAD), *own]
 

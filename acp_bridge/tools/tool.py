@@ -72,7 +72,7 @@ class Workspace:
     Attributes:
         protected: resolved paths that ask always, with all that lies below them.
         spill: the folder that whole outputs are spilled to; readable without asking.
-        homes: home folders, resolved; a root that is one, or holds one, frees nothing.
+        homes: home folders, resolved; a root that is one frees nothing, and one within a root asks always.
     """
 
     cwd: Path

@@ -143,13 +143,18 @@ def test_this_programs_own_code_asks_where_it_lies_in_the_project() -> None:
 
 
 @pytest.mark.parametrize("root", ["/", "/home", "/home/ada"])
-def test_a_home_folder_or_one_above_it_frees_nothing(root: str) -> None:
+def test_a_home_folder_is_free_neither_as_a_root_nor_within_one(root: str) -> None:
     place = Place(cwd=root, roots=(root,))
     wide = workspace_of(place, homes=(Path("/home/ada"),))
     for path in ("/home/ada/notes.txt", "/home/ada/code/a.py"):
         assert verdicts(wide, path) == ("ask", "ask")
     both = replace(wide, roots=(*wide.roots, Path("/home/ada/code")))
     assert verdicts(both, "/home/ada/code/a.py") == ("allow", "allow")
+
+
+def test_what_lies_beside_a_home_folder_within_a_root_is_the_projects() -> None:
+    place = Place(cwd="/srv/p", roots=("/srv/p",))
+    assert verdicts(workspace_of(place, homes=(Path("/srv/p/.home"),)), "a.py") == ("allow", "allow")
 
 
 def test_a_project_in_a_home_folder_is_a_project() -> None:
