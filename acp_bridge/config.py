@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from acp_bridge.content import CALL_KEY_VARIABLE
 from acp_bridge.errors import ConfigError
 from acp_bridge.redaction import Secrets, secrets_in
 
@@ -174,7 +173,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     variables = {PREFIX + key.upper().replace(".", "_"): key for key in KEYS}
     found: dict[str, Any] = {}
     for name, text in environ.items():
-        if not name.startswith(PREFIX) or name in (f"{PREFIX}CONFIG", CALL_KEY_VARIABLE):
+        if not name.startswith(PREFIX) or name == f"{PREFIX}CONFIG":
             continue
         _require_known(name, "in the environment", {**variables, f"{PREFIX}CONFIG": ""})
         if text:

@@ -10,7 +10,7 @@ from acp_bridge.text import mended_text
 
 JsonObject: TypeAlias = dict[str, Any]
 
-CALL_KEY_VARIABLE: Final = "ACP_BRIDGE_CALL_KEY"
+CALL_KEY_VARIABLE: Final = "ACP_CALL_KEY"
 """The variable in which a command finds the key of the call that runs it."""
 
 

@@ -12,7 +12,6 @@ import pytest
 from acp_bridge.cli.main import COMMANDS
 from acp_bridge.cli.run import EXIT_CODES
 from acp_bridge.config import KEYS, load
-from acp_bridge.content import CALL_KEY_VARIABLE
 from acp_bridge.limits import TABLE
 from acp_bridge.llm import PRESETS, parse_route
 from acp_bridge.tools import MODES
@@ -42,7 +41,7 @@ def test_every_editor_that_is_named_can_be_set_up(capsys: pytest.CaptureFixture[
 
 
 def test_every_variable_that_is_named_is_a_setting() -> None:
-    known = {"ACP_BRIDGE_" + key.upper().replace(".", "_") for key in KEYS} | {"ACP_BRIDGE_CONFIG", CALL_KEY_VARIABLE}
+    known = {"ACP_BRIDGE_" + key.upper().replace(".", "_") for key in KEYS} | {"ACP_BRIDGE_CONFIG"}
     assert set(re.findall(r"ACP_BRIDGE_[A-Z_]*[A-Z]", README)) <= known
     keys = {preset.key_variable for preset in PRESETS.values() if preset.needs_key}
     assert keys <= set(re.findall(r"[A-Z]+_API_KEY", README))

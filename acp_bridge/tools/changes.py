@@ -10,9 +10,12 @@ from acp_bridge.limits import DRAWN
 from .hunks import hunks
 from .tool import Call
 
+WHOLE = 8 * 1024
+"""Characters of both texts up to which they are drawn whole: a small file is read best in one piece."""
+
 
 async def drawn(path: Path, old: str | None, new: str) -> tuple[ShownBlock, ...]:
-    """Return the change as a reader is shown it and the log keeps it: the places that differ, or the whole new file.
+    """Return the change as a reader is shown it and the log keeps it: the places that differ, or a small or new file.
 
     What is too large to be shown is not kept either; its place is said.
     """
@@ -20,8 +23,8 @@ async def drawn(path: Path, old: str | None, new: str) -> tuple[ShownBlock, ...]
 
 
 def _drawn(path: str, old: str | None, new: str) -> tuple[ShownBlock, ...]:
-    if old is None:
-        places: tuple[Diff, ...] = (Diff(path=path, new_text=new),)
+    if old is None or len(old) + len(new) <= WHOLE:
+        places: tuple[Diff, ...] = (Diff(path=path, old_text=old, new_text=new),)
     else:
         places = tuple(
             Diff(path=path, old_text=hunk.old, new_text=hunk.new, line=hunk.new_line, old_line=hunk.old_line)

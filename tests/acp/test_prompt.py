@@ -259,8 +259,13 @@ def test_a_failure_that_passes_is_tried_again_and_shown_as_one_message(start: St
     session = agent.new_session(tmp_path)
     assert agent.prompted(session, "x") == "end_turn"
     texts = [(u["messageId"], u["content"]["text"]) for u in agent.updates(session, kind="agent_message_chunk")]
-    assert [text for _, text in texts] == ["Half an ans", "The whole answer."]
-    assert texts[0][0] != texts[1][0]
+    assert [text.strip() for _, text in texts] == [
+        "[The model's provider did not answer in time; asking again, 2 of 5.]",
+        "Half an ans",
+        "[The answer broke off; asking again, 3 of 5. What it had said so far does not count.]",
+        "The whole answer.",
+    ]
+    assert len({message_id for message_id, _ in texts}) == 4
 
 
 def test_failures_that_do_not_pass_end_the_turn_with_an_error(start: Start, tmp_path: Path) -> None:

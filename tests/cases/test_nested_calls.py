@@ -307,7 +307,7 @@ async def test_calls_of_two_sessions_have_different_keys_and_commands_see_theirs
 
     async def body(call: Call) -> ToolOutput:
         keys.append(call.key)
-        await call.dispatch("run_command", {"command": "echo $ACP_BRIDGE_CALL_KEY >> keys.txt"})
+        await call.dispatch("run_command", {"command": "echo $ACP_CALL_KEY >> keys.txt"})
         return said("Done.")
 
     for _ in range(2):
@@ -316,4 +316,4 @@ async def test_calls_of_two_sessions_have_different_keys_and_commands_see_theirs
             assert keys[-1] == f"{session.id}:call_1_1_1"
     assert len(set(keys)) == 2
     assert (tmp_path / "keys.txt").read_text().split() == [f"{key}.1" for key in keys]
-    assert os.environ.get("ACP_BRIDGE_CALL_KEY") is None
+    assert os.environ.get("ACP_CALL_KEY") is None

@@ -374,7 +374,7 @@ async def test_an_agent_of_a_persona_of_its_own_is_told_so_and_of_its_workspace_
 
 
 def test_a_command_that_is_an_agent_again_is_not_confused_by_its_calls_key() -> None:
-    assert load({"ACP_BRIDGE_CONFIG": os.devnull, "ACP_BRIDGE_CALL_KEY": "s:c"}).mode == "ask"
+    assert load({"ACP_BRIDGE_CONFIG": os.devnull, "ACP_CALL_KEY": "s:c"}).mode == "ask"
 
 
 # --- observers ---

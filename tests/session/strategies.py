@@ -95,7 +95,8 @@ _links = _of(ResourceLink, size=st.none() | numbers)
 _locations = _of(Location, line=st.none() | numbers)
 _extras = st.none() | objects
 _requests = _of(ToolRequest, locations=st.lists(_locations, max_size=2).map(tuple), extra=_extras)
-_diffs = _of(Diff, old_text=st.none() | texts)
+_lines = st.none() | numbers
+_diffs = _of(Diff, old_text=st.none() | texts, line=_lines, old_line=_lines)
 _usages = st.none() | _of(Usage)
 _failures = _of(Failure, status=st.none() | numbers)
 
