@@ -181,5 +181,6 @@ async def test_what_the_agent_refuses_is_an_error_that_the_sdk_understands(tmp_p
             await agent.load_session(session_id="unknown", cwd=os.sep, mcp_servers=[])
         with pytest.raises(acp.RequestError) as relative:
             await agent.new_session(cwd="relative", mcp_servers=[])
+    assert isinstance(unknown.value.data, dict)
     assert (unknown.value.code, unknown.value.data["sessionId"]) == (-32002, "unknown")
     assert relative.value.code == -32602
