@@ -6,12 +6,14 @@ Pure. Knows no path and no file. What it costs is bounded, whatever the texts ar
 import difflib
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CONTEXT = 3
 """Lines on either side of a change."""
 MOST = 50
 """Places of one change that are drawn apart; more are drawn as one."""
+_BLOCK = 4096
+"""Characters that are compared at once."""
 _COMPARED = 4000
 """Lines of the changed middle, of both texts, that are matched to each other; in a longer one, lines stay in place."""
 
@@ -28,6 +30,38 @@ class Hunk:
 
 def hunks(old: str, new: str) -> tuple[Hunk, ...]:
     """Return where `new` differs from `old`, in order; none if it does not."""
+    start, tail = _surroundings(old, new)
+    above = old.count("\n", 0, start)
+    return tuple(
+        replace(hunk, old_line=hunk.old_line + above, new_line=hunk.new_line + above)
+        for hunk in _hunks(old[start : len(old) - tail], new[start : len(new) - tail])
+    )
+
+
+def _surroundings(old: str, new: str) -> tuple[int, int]:
+    """Return how many characters at the beginning and at the end of both no hunk can reach: whole lines, all alike.
+
+    A list of a large file's lines takes one long call, within which no other thread runs; so none is made of them.
+    """
+    start = _alike(old, new, min(len(old), len(new)))
+    tail = _alike(old[start:][::-1], new[start:][::-1], min(len(old), len(new)) - start)
+    for _ in range(CONTEXT + 1):  # the line that begins to differ, and those above it
+        start = old.rfind("\n", 0, max(start - 1, 0)) + 1 if start else 0
+    end = len(old) - tail
+    for _ in range(CONTEXT + 1):
+        end = old.find("\n", end) + 1 or len(old)
+    return start, len(old) - end
+
+
+def _alike(one: str, other: str, most: int) -> int:
+    """Return how many characters both begin with, `most` at most."""
+    at = 0
+    while at < most and one[at : at + _BLOCK] == other[at : at + _BLOCK]:
+        at += _BLOCK
+    return min(at + _common(one[at : at + _BLOCK], other[at : at + _BLOCK]), most)
+
+
+def _hunks(old: str, new: str) -> tuple[Hunk, ...]:
     before, after = _lines(old), _lines(new)
     head = _common(before, after)
     tail = _common(before[head:][::-1], after[head:][::-1])
