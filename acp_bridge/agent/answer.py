@@ -11,7 +11,7 @@ from acp_bridge.errors import ToolError
 from acp_bridge.llm import Kept, TextDelta, ThoughtDelta, ToolDelta
 from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped, mended, mended_text
-from acp_bridge.tools import Drawing, Tool, Workspace, hidden_arguments, parsed_arguments
+from acp_bridge.tools import Drawing, Tool, Workspace, hidden_arguments, understood
 
 _TITLE = 240
 """Characters that are shown of a name that no tool has."""
@@ -121,6 +121,6 @@ def _drawn(tool: Tool | None, name: str, arguments: str, workspace: Workspace) -
     if tool is None:
         return Drawing(title=escaped(name)[:_TITLE], kind="other")
     try:
-        return tool.draw(parsed_arguments(arguments), workspace)
+        return tool.draw(understood(arguments, tool.spec.parameters).arguments, workspace)
     except ToolError:
         return Drawing(title=name, kind=tool.spec.kind)

@@ -148,8 +148,7 @@ class Conversation:
 
     async def ask(self, question: Question) -> Choice:
         """Ask the client; an error or a malformed answer is nobody's choice."""
-        request = self._journal.log.state.requests.get(question.call_id)
-        raw_input = question.arguments if request is None else updates.raw_input(request.arguments)  # as on its card
+        raw_input = updates.understood_input(question.arguments)  # what will run, whatever the model wrote
         card = outbound.tool_call_update(question.call_id, status="pending", raw_input=raw_input)
         del card["sessionUpdate"]
         drawing = question.drawing

@@ -9,6 +9,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import assert_never
 
+import orjson
+
 from acp_bridge.acp import outbound
 from acp_bridge.acp.outbound import Json
 from acp_bridge.content import (
@@ -295,6 +297,13 @@ def raw_input(arguments: str) -> object:
         return parsed_arguments(arguments)
     except Exception:  # noqa: BLE001  a model's text; whatever is wrong with it, it is shown as it is
         return arguments
+
+
+def understood_input(arguments: Json) -> object:
+    """Return checked arguments as a client shows them before it asks: without what was left out, as text if long."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    text = orjson.dumps(given).decode()
+    return given if len(text) <= _MAX_ARGUMENTS else bounded(text, _MAX_ARGUMENTS)
 
 
 def _settled(result: ToolResult) -> Json:

@@ -35,6 +35,7 @@ from .nested import inner_request, refused_inside
 from .permission import Choice, Mode, PermissionOption, Question, decide, denial, options_for
 from .progress import KEY_JOIN, Progress, Watcher
 from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, Workspace
+from .understanding import DEPTH, understood
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class Pipeline:
         if isinstance(checked, ToolOutput):
             self._settle(turn, step, request, checked)
             return
-        tool, arguments, access = checked
+        tool, arguments, access, note = checked
         progress = Progress(self, request, tool)
         refusal = await self._refused(tool, request, arguments, access, progress.made(access))
         if refusal is not None:
@@ -113,21 +114,27 @@ class Pipeline:
                 effect=tool.spec.effect,
             )
         )
-        self._settle(turn, step, request, await self._dispatched(tool, request, arguments, access, progress, failures))
+        output = await self._dispatched(tool, request, arguments, access, progress, failures)
+        if note:  # of what it gave and was not heeded
+            output = replace(output, content=(*output.content, Text(text=f"\n{note}")))
+        self._settle(turn, step, request, output)
 
-    def _validated(self, request: ToolRequest) -> tuple[Tool, JsonObject, Access] | ToolOutput:
+    def _validated(self, request: ToolRequest) -> tuple[Tool, JsonObject, Access, str] | ToolOutput:
         tool = self.tools.get(request.name)
         if tool is None:
             known = ", ".join(sorted(self.tools))
             return _refusal("UNKNOWN_TOOL", f"There is no tool {request.name!r}. The tools are: {known}.")
+        note = ""
         try:
-            arguments = mended(tool.check(parsed_arguments(request.arguments)))
+            meant = understood(request.arguments, tool.spec.parameters)
+            note = meant.note
+            arguments = mended(tool.check(meant.arguments))
             access = tool.access(arguments, self.workspace)
             if access.kind in ("edit", "execute") and (name := self.secrets.named_in(request.arguments)):
                 return _refusal("INVALID_ARGUMENTS", _STANDS_FOR.format(name=name))
-            return tool, arguments, access
+            return tool, arguments, access, note
         except ToolError as exc:
-            return _refusal("INVALID_ARGUMENTS" if exc.code == "FAILED" else exc.code, str(exc))
+            return _refusal("INVALID_ARGUMENTS" if exc.code == "FAILED" else exc.code, f"{exc} {note}".rstrip())
         except Exception:
             logger.exception("tool %s failed on the arguments of %s", request.name, request.call_id)
             return _refusal("INVALID_ARGUMENTS", f"The arguments of {request.name} could not be read.")
@@ -259,7 +266,7 @@ class Pipeline:
         checked = self._validated(request)
         if isinstance(checked, ToolOutput):
             return checked
-        tool, arguments, access = checked
+        tool, arguments, access, _ = checked
         inner = Progress(self, request, tool, outer)
         async with outer.asking:  # one question at a time about one call
             refused = await self._refused(tool, request, arguments, access, inner.made(access))
@@ -298,34 +305,13 @@ _STANDS_FOR = (
 _NEVER_RAN = "It was not run: the turn was stopped before it began."
 
 
-_DEPTH = 250
-"""Levels of arguments: as many as the log's writer takes."""
-
-
-def parsed_arguments(text: str) -> JsonObject:
-    """Return a model's argument text as an object; empty text is an empty object.
-
-    Raises:
-        ToolError: it is no JSON object.
-    """
-    if not text.strip():
-        return {}
-    try:
-        parsed = mended(read_json(text), depth=_DEPTH)
-    except ValueError as exc:
-        raise ToolError(f"The arguments are not valid JSON: {exc}.", code="INVALID_ARGUMENTS") from exc
-    if not isinstance(parsed, dict):
-        raise ToolError("The arguments must be a JSON object.", code="INVALID_ARGUMENTS")
-    return parsed  # pyright: ignore[reportUnknownVariableType]
-
-
 def hidden_arguments(text: str, secrets: Secrets) -> str:
     """Return a model's argument text without secrets, however its JSON writes them."""
     text = secrets.hidden(text)
     if "\\" not in text:
         return text
     try:
-        plain = orjson.dumps(mended(read_json(text), depth=_DEPTH)).decode()
+        plain = orjson.dumps(mended(read_json(text), depth=DEPTH)).decode()
     except (ValueError, RecursionError):
         return text  # no tool is called with it
     return text if (hidden := secrets.hidden(plain)) == plain else hidden

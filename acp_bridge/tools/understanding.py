@@ -1,0 +1,177 @@
+"""What a model meant by its argument text, where only one reading is possible. Pure.
+
+Owns the table of readings, by the type that a tool's schema names: `"2"` and `2.0` for an integer, `"true"` for a
+boolean, a number for a text that names something, JSON encoded twice, one item for a list of such items, one text in a
+list for a text, a parameter's or a choice's name in other letters or with other marks between its words. What a tool
+has no parameter for is left out and named. Everything else is left as it is, for the tool's own strict check to refuse.
+
+Title, question, log, judgement of access and body all see what was understood here: one function, so none can see
+anything else.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+from acp_bridge.content import JsonObject
+from acp_bridge.errors import ToolError
+from acp_bridge.text import mended, read_json
+
+DEPTH = 64
+"""Levels of arguments: as many as the log's writer takes."""
+_ENCODED = 3
+"""How often arguments may be JSON in JSON."""
+_WRAPPERS = frozenset({"arguments", "parameters", "args", "input"})
+_DIGITS = re.compile(r"[+-]?\d{1,15}(?:\.0+)?")
+_NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """The arguments, and the names of what was left out because the tool has no such parameter."""
+
+    arguments: JsonObject
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """What the model is told of what was left out; empty if nothing was."""
+        if not self.ignored:
+            return ""
+        names = ", ".join(repr(name[:80]) for name in self.ignored[:5])
+        return f"[ignored, since there is no such parameter: {names}]"
+
+
+def understood(text: str, schema: JsonObject) -> Understood:
+    """Return what a model's argument text means to a tool whose parameters are `schema`.
+
+    Raises:
+        ToolError: `INVALID_ARGUMENTS`, it is no JSON object.
+    """
+    given = parsed_arguments(text)
+    properties = _properties(schema)
+    if len(given) == 1 and (name := next(iter(given))) in _WRAPPERS and name not in properties:
+        inner = _decoded(given[name])
+        given = cast("JsonObject", inner) if isinstance(inner, dict) else given
+    return _object(given, schema)
+
+
+def parsed_arguments(text: str) -> JsonObject:
+    """Return a model's argument text as an object; empty text is an empty object.
+
+    Raises:
+        ToolError: it is no JSON object, nor one that was encoded again.
+    """
+    if not text.strip():
+        return {}
+    try:
+        parsed = mended(read_json(text), depth=DEPTH)
+    except ValueError as exc:
+        raise ToolError(f"The arguments are not valid JSON: {exc}.", code="INVALID_ARGUMENTS") from exc
+    parsed = _decoded(parsed)
+    if isinstance(parsed, list) and len(cast("list[Any]", parsed)) == 1:
+        parsed = cast("list[Any]", parsed)[0]
+    if not isinstance(parsed, dict):
+        raise ToolError("The arguments must be a JSON object.", code="INVALID_ARGUMENTS")
+    return cast("JsonObject", parsed)
+
+
+def _decoded(value: Any) -> Any:
+    """Return what a text of JSON stands for, if it stands for an object or a list."""
+    for _ in range(_ENCODED):
+        if not isinstance(value, str) or value.lstrip()[:1] not in ('"', "{", "["):
+            return value
+        try:
+            value = mended(read_json(value), depth=DEPTH)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _object(given: JsonObject, schema: JsonObject) -> Understood:
+    properties = _properties(schema)
+    names = {name: _meant(name, given, properties) for name in given}
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    ignored = tuple(name for name, meant in names.items() if meant not in properties) if closed else ()
+    kept = {meant: given[name] for name, meant in names.items() if name not in ignored}
+    return Understood({name: _read(value, properties.get(name)) for name, value in kept.items()}, ignored)
+
+
+def _meant(name: str, given: JsonObject, properties: JsonObject) -> str:
+    """Return the parameter that a name means; itself if none is, or two names would mean the same."""
+    if name in properties:
+        return name
+    alike = [known for known in properties if _plain(known) == _plain(name)]
+    rivals = [other for other in given if _plain(other) == _plain(name)]
+    return alike[0] if len(alike) == len(rivals) == 1 else name
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()
+
+
+def _properties(schema: Any) -> JsonObject:
+    found = cast("JsonObject", schema).get("properties") if isinstance(schema, dict) else None
+    return cast("JsonObject", found) if isinstance(found, dict) else {}
+
+
+def _read(value: Any, schema: Any) -> Any:
+    """Return a value as the type that the schema names, as it is where that is not simply said or not surely meant."""
+    match schema:
+        case {"enum": list()} if isinstance(value, str):
+            return _choice(value, cast("list[Any]", schema["enum"]))
+        case {"type": "integer"}:
+            return _integer(value)
+        case {"type": "number"}:
+            return _number(value)
+        case {"type": "boolean"} if isinstance(value, str) and value.strip().casefold() in ("true", "false"):
+            return value.strip().casefold() == "true"
+        case {"type": "string"}:
+            return _text(value)
+        case {"type": "array", **rest}:
+            return _list(value, rest.get("items"))
+        case {"type": "object"}:
+            inner = _decoded(value)
+            if not isinstance(inner, dict):
+                return value
+            return _object(cast("JsonObject", inner), cast("JsonObject", schema)).arguments
+        case _:
+            return value
+
+
+def _choice(value: str, choices: list[Any]) -> str:
+    alike = [choice for choice in choices if isinstance(choice, str) and _plain(choice) == _plain(value)]
+    return alike[0] if value not in choices and len(alike) == 1 else value
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        return int(value.strip().partition(".")[0])
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else value
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return items[0] if len(items) == 1 and isinstance(items[0], str) else cast("Any", value)
+
+
+def _list(value: Any, items: Any) -> Any:
+    kind = cast("JsonObject", items).get("type") if isinstance(items, dict) else None
+    decoded: Any = _decoded(value)
+    if isinstance(decoded, str) and kind == "string":
+        decoded = [decoded]
+    if isinstance(decoded, dict) and kind == "object":
+        decoded = [cast("JsonObject", decoded)]
+    if not isinstance(decoded, list):
+        return value
+    return [_read(item, items) for item in cast("list[Any]", decoded)]
