@@ -148,7 +148,10 @@ class Conversation:
 
     async def ask(self, question: Question) -> Choice:
         """Ask the client; an error or a malformed answer is nobody's choice."""
+        request = self._journal.log.state.requests.get(question.call_id)
         raw_input = updates.understood_input(question.arguments)  # what will run, whatever the model wrote
+        if not question.arguments and request is not None:
+            raw_input = updates.raw_input(request.arguments)  # a question of the model's own
         card = outbound.tool_call_update(question.call_id, status="pending", raw_input=raw_input)
         del card["sessionUpdate"]
         drawing = question.drawing
