@@ -79,7 +79,7 @@ async def test_a_file_that_was_read_is_replaced_and_may_be_replaced_again(desk: 
     (desk.root / "a").write_text("one")
     await desk.use("read_file", path="a")
     output = await desk.use("write_file", path="a", content="two")
-    assert output.shown == (Diff(path=str(desk.root / "a"), old_text="one", new_text="two", line=1, old_line=1),)
+    assert output.shown == (Diff(path=str(desk.root / "a"), old_text="one", new_text="two"),)
     await desk.use("write_file", path="a", content="three")
     assert (desk.root / "a").read_text() == "three"
 
@@ -109,7 +109,7 @@ async def test_an_edit_replaces_one_passage_and_is_drawn(desk: Desk) -> None:
     (desk.root / "a").write_text("one two three")
     output = await desk.use("edit_file", path="a", old_text="two", new_text="2")
     path = str(desk.root / "a")
-    assert output.shown == (Diff(path=path, old_text="one two three", new_text="one 2 three", line=1, old_line=1),)
+    assert output.shown == (Diff(path=path, old_text="one two three", new_text="one 2 three"),)
     assert output.digests == {path: digest("one 2 three")}
     assert (desk.root / "a").read_text() == "one 2 three"
 

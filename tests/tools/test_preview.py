@@ -60,7 +60,7 @@ async def test_a_question_shows_the_change_that_an_edit_or_a_write_would_make(fo
         ("run_command", {"command": "true"}),
     )
     assert [question.shown for question in questions] == [
-        (Diff(path=str(folder / "a"), old_text="one two three", new_text="one 2 three", line=1, old_line=1),),
+        (Diff(path=str(folder / "a"), old_text="one two three", new_text="one 2 three"),),
         (Diff(path=str(folder / "new"), old_text=None, new_text="x\n"),),
         (),
     ]
@@ -90,7 +90,7 @@ async def test_what_a_file_outside_holds_is_told_to_nobody_but_who_is_asked(fold
     )
     assert [question.shown for question in questions] == [
         (),
-        (Diff(path=str(outside), old_text="key", new_text="x", line=1, old_line=1),),
+        (Diff(path=str(outside), old_text="key", new_text="x"),),
     ]
     assert [result.code for result in results] == ["FAILED", None]
 
