@@ -115,7 +115,7 @@ async def test_an_inner_call_that_is_denied_is_told_to_the_outer_one(tmp_path: P
         for name, arguments in (
             ("write_file", {"path": "a.txt", "content": ""}),
             ("nope", {}),
-            ("read_file", {"path": 3}),
+            ("read_file", {"path": None}),
             ("read_file", {"path": "none.txt"}),
         ):
             outputs.append(await call.dispatch(name, arguments))
