@@ -10,6 +10,10 @@ import gc
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
+
+MANY: Final = 100_000
+"""Objects that a block must have made to be put away: a few cost nothing to look at, and may be garbage soon."""
 
 _lock = threading.Lock()
 _blocks = 0
@@ -31,7 +35,8 @@ def long_lived() -> Generator[None]:
         with _lock:
             _blocks -= 1
             if not _blocks and _was_enabled:
-                gc.freeze()  # else the next collection, of the youngest, would traverse all of it
+                if gc.get_count()[0] > MANY:
+                    gc.freeze()  # else the next collection, of the youngest, would traverse all of it
                 gc.enable()
 
 

@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 SESSION_ID_BYTES = 16
 
+_MANY_RECORDS = 10_000
+"""Records whose objects are too many to be looked at by every collection."""
+
 _TOLD_BY = ("recorded", "streamed", "durable")
 
 
@@ -158,7 +161,8 @@ class Sessions:
             try:
                 await journal.close()
             finally:
-                let_go()
+                if len(journal.log.records) > _MANY_RECORDS:
+                    let_go()  # of what loading it put away
 
     async def aclose(self) -> None:
         """Let every session go, side by side; all failures come together in one group."""

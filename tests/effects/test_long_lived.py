@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from acp_bridge.effects import let_go, long_lived
+from acp_bridge.effects.long_lived import MANY
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +20,17 @@ def as_before() -> Generator[None]:
 def test_nothing_is_collected_within_and_what_was_made_is_looked_at_once_it_is_let_go() -> None:
     with long_lived():
         assert not gc.isenabled()
-        made = [[] for _ in range(1000)]
+        made: list[list[int]] = [[] for _ in range(MANY + 1000)]
     assert gc.isenabled()
     assert gc.get_freeze_count() >= len(made)
     let_go()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_few_objects_are_left_to_the_collector() -> None:
+    with long_lived():
+        made: list[list[int]] = [[] for _ in range(100)]
+    assert len(made) == 100
     assert gc.get_freeze_count() == 0
 
 
