@@ -107,12 +107,12 @@ def test_one_prompt_with_everything_allowed_is_done_and_shown(acpx: Acpx) -> Non
     shown = acpx.run("--approve-all", "exec", "change and run")
     assert (acpx.desk.greeting, acpx.desk.copied) == ("good day\n", True)
     where = acpx.desk.folder / "greeting.txt"
-    place, at = (f"  input: greeting.txt\n  files: {where}{line}\n" for line in ("", ":1"))
+    place = f"  input: greeting.txt\n  files: {where}\n"
     for part in (
         "I do both.",
         "[plan]\n  - [in_progress] Change the greeting\n",
         f"[tool] Read greeting.txt (completed)\n  kind: read\n{place}  output:\n    hello\n",
-        f"[tool] Edit greeting.txt (completed)\n  kind: edit\n{at}  output:\n    ",  # the words, not the diff
+        f"[tool] Edit greeting.txt (completed)\n  kind: edit\n{place}  output:\n    ",  # the words, not the diff
         "[tool] cat greeting.txt > copied.txt; echo copied (completed)\n  kind: execute\n",
         "    copied\n",
         "One.\n\n[done] end_turn\n",

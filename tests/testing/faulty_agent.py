@@ -15,7 +15,7 @@ from acp_bridge.cli.serve import main
 from acp_bridge.content import Text
 from acp_bridge.rpc import peer as peer_module
 from acp_bridge.session import TurnEnded, journal, repair, transcript
-from acp_bridge.tools import edit_file, guard, pipeline, run_command, write_file
+from acp_bridge.tools import guard, known_files, pipeline, run_command
 from acp_bridge.tools.permission import Choice, decide
 
 FAULTS: dict[str, Callable[[], None]] = {}
@@ -312,8 +312,7 @@ def a_renamed_tool() -> None:
 
 @fault
 def a_changed_file_overwritten() -> None:
-    for module in (edit_file, write_file):
-        module.refuse_if_changed = lambda call, path, text: None  # pyright: ignore[reportAttributeAccessIssue]
+    known_files.KnownFiles._refuse_if_changed = lambda self, path, state, *, whole: None
 
 
 @fault

@@ -34,7 +34,6 @@ def traced(name: str, folder: Path, **env: str) -> None:
     "name",
     [
         "tools/edit_file",
-        "editors/zed",
         "permissions/edit_mode",
         "stops/cancelled_in_text",
         "failures/broken_stream",

@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 
 from acp_bridge.checkpoint import CheckpointPolicy, Options
-from acp_bridge.session import Durable, closers, journal, sessions
+from acp_bridge.session import Durable, barriers, closers, journal, sessions
 from acp_bridge.tools import Ended, GuardedCommands
 from acp_bridge.tools.guard import NOTHING_MORE
 
@@ -19,7 +19,6 @@ TOOLS = ("barrier", "body")
 FAULTS = {
     "without_tool_barrier": (TOOLS, ("effects without intent", "calls wrongly classified")),
     "without_request_barrier": (("streaming",), ("prompts lost",)),
-    "settled_too_early": (("result",), ("settled facts lost",)),
     "answered_too_early": (("answered",), ("settled facts lost",)),
     "without_repair": (TOOLS, ("transcripts rejected", "calls wrongly classified")),
     "repaired_ever_again": (TOOLS, ("repairs not stable",)),
@@ -61,18 +60,25 @@ class AnsweredTooEarly(CheckpointPolicy):
         """Pass at once."""
 
 
-def _lazily(policy: Callable[[Options], CheckpointPolicy]) -> Callable[[Options], CheckpointPolicy]:
+def _believed(policy: Callable[[Options], CheckpointPolicy]) -> Callable[[Options], CheckpointPolicy]:
+    """Plant a policy, and a core that takes its word for it: else the look after each barrier ends its turns."""
+
+    async def unlooked(self: Any, kind: str, wait: Callable[[Durable], Any], journal: Durable) -> None:
+        await wait(journal)
+
     def made(options: Options) -> CheckpointPolicy:
         journal.BACKGROUND_S = 30.0  # else the background write may hide what no barrier waits for
+        barriers.VerifiedPolicy._pass = unlooked
+        barriers.VerifiedPolicy.settled = lambda self, journal, seq: self.policy.settled(journal, seq)
         return policy(options)
 
     return made
 
 
-without_tool_barrier = _lazily(WithoutToolBarrier)
-without_request_barrier = _lazily(WithoutRequestBarrier)
-settled_too_early = _lazily(SettledTooEarly)
-answered_too_early = _lazily(AnsweredTooEarly)
+without_tool_barrier = _believed(WithoutToolBarrier)
+without_request_barrier = _believed(WithoutRequestBarrier)
+settled_too_early = _believed(SettledTooEarly)
+answered_too_early = _believed(AnsweredTooEarly)
 
 
 def without_repair(options: Options) -> CheckpointPolicy:
