@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, cast
 from urllib.parse import quote, unquote
 
 _MIN_CHARS: Final = 8
@@ -66,21 +66,49 @@ class Secrets:
         clean = self.hidden_bytes(data, cut=cut)
         return text if clean is data else clean.decode("utf-8", "surrogatepass")
 
-    def hidden_bytes(self, data: bytes, *, cut: bool = False) -> bytes:
-        """Return `data` without them, whatever else it holds."""
+    def hidden_bytes(self, data: bytes, *, cut: bool = False, mark: bytes | None = None) -> bytes:
+        """Return `data` without them, whatever else it holds; `mark` stands for all, if it is given."""
         found = [hit for needle, name in self._needles for hit in _hits(data, needle, name)]
         if cut:
             begun = [(_begun(data, needle), name) for needle, name in self._needles]
             found += [(start, len(data), name) for start, name in begun if len(data) - start >= _MIN_MIXED]
-        return _joined(data, found) if found else data
+        return _joined(data, found, mark) if found else data
+
+    def without(self, value: Any) -> Any:
+        """Return opaque JSON without them, in names of members and in texts."""
+        match value:
+            case str():
+                return self.hidden(value)
+            case dict():
+                members = cast("dict[str, Any]", value).items()
+                return {self.hidden(name): self.without(member) for name, member in members}
+            case list():
+                return [self.without(item) for item in cast("list[Any]", value)]
+            case _:
+                return value
 
     def with_more(self, values: Mapping[str, str]) -> "Secrets":
         """Return these and further ones, e.g. what one MCP server is given."""
-        return Secrets({**values, **self.values}) if values else self
+        return Secrets(together(self.values, values)) if values else self
 
     def named_in(self, text: str) -> str:
         """Return the name of one that `text` holds in its place, as only what was hidden before does; else empty."""
         return next((name for name in self.values if f"[{name}]" in text), "")
+
+    def replaced_in(self, old: str, new: str) -> str:
+        """Return the name of one whose place a text takes that holds the name alone; empty if there is none.
+
+        Where a text had such a name as its own words and no secret behind it, more of them are words too.
+        """
+        for name in self.values:
+            mark = f"[{name}]"
+            if not (after := new.count(mark)):
+                continue
+            words = old.count(mark)
+            secret = self.hidden(old).count(mark) - words
+            if self.hidden(new).count(mark) - after < secret or (after > words and (secret or not words)):
+                return name
+        return ""
 
     def stream(self) -> "SecretStream":
         """Return a filter for bytes that come in pieces."""
@@ -131,6 +159,27 @@ class SecretStream:
         return _joined(rest, whole)
 
 
+def stands_for(name: str) -> str:
+    """Return the end of a sentence about a text that holds a secret's name in its place."""
+    return (
+        f"[{name}], which stands for a secret that is shown to nobody, and would be written or run as it is. Leave "
+        "what holds it alone, refer to the variable by its name, or ask the user to do it."
+    )
+
+
+def together(*groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of all groups; one whose name another value has is told apart by a number behind it."""
+    found: dict[str, str] = {}
+    for group in groups:
+        for name, value in group.items():
+            unique, count = name, 1
+            while found.get(unique, value) != value:
+                count += 1
+                unique = f"{name}_{count}"
+            found[unique] = value
+    return found
+
+
 def secrets_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what is secret of an environment, by the variable's name.
 
@@ -158,7 +207,7 @@ def secrets_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
         name, equals, value = argument.partition("=")
         own = _variable(name) if equals else flag
         given = value if equals else argument
-        found.update(secrets_in({own or "ARGUMENT": given}))
+        found = together(found, secrets_in({own or "ARGUMENT": given}))
         flag = "" if equals or not argument.startswith("-") else _variable(argument)
     return found
 
@@ -226,13 +275,13 @@ def _hits(data: bytes, needle: bytes, name: str) -> Iterator[tuple[int, int, str
         at = data.find(needle, at + len(needle))
 
 
-def _joined(data: bytes, found: list[tuple[int, int, str]]) -> bytes:
+def _joined(data: bytes, found: list[tuple[int, int, str]], mark: bytes | None = None) -> bytes:
     """Return `data` with names in the places of what was found; where secrets overlap, one stands for all."""
     parts: list[bytes] = []
     at = 0
     for start, stop, name in sorted(found, key=lambda hit: (hit[0], -hit[1])):
         if start >= at:
-            parts += (data[at:start], b"[%b]" % name.encode("utf-8", "surrogatepass"))
+            parts += (data[at:start], mark or b"[%b]" % name.encode("utf-8", "surrogatepass"))
         at = max(at, stop)
     return b"".join((*parts, data[at:]))
 

@@ -112,6 +112,16 @@ def unseen(text: str) -> Iterator[re.Match[str]]:
     return (found for found in _UNSEEN.finditer(text) if found.group() not in "\n\t")
 
 
+def shortened(text: str, most: int, mark: str = " …") -> str:
+    """Return `text`, or as many of its whole words as fit: of a word that is cut in two nobody knows what it was."""
+    if len(text) <= most:
+        return text
+    words = text[:most]
+    if not text[most].isspace():
+        words = words[: max(map(words.rfind, " \n\t")) + 1]
+    return words.rstrip() + mark
+
+
 _DESCRIBED = 500
 """Characters of somebody else's error that are passed on."""
 
@@ -123,7 +133,7 @@ def describe(exc: BaseException) -> str:
         said = " ".join(str(exc).split())
     except Exception:  # noqa: BLE001  foreign code: its defect is what is being described
         return name
-    return escaped(f"{name}: {said[:_DESCRIBED]}" if said else name)
+    return escaped(f"{name}: {shortened(said, _DESCRIBED)}" if said else name)
 
 
 def _counted(found: re.Match[str]) -> str:

@@ -110,7 +110,7 @@ class Answer:
             call_id=f"call_{self.turn}_{self.step}_{place}",
             name=name,
             arguments=text,
-            title=escaped(mended_text(drawing.title)),  # also of a tool of somebody else's
+            title=escaped(self.secrets.hidden(mended_text(drawing.title))),  # also of a tool of somebody else's
             kind=drawing.kind,
             locations=tuple(replace(place, path=mended_text(place.path)) for place in drawing.locations),
             extra=mended(extra) if extra else None,

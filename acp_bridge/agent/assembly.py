@@ -84,7 +84,7 @@ class Assembly:
         hidden = self.secrets.with_more(secrets)
         earlier_ended = self.earlier_ended
         workspace = workspace_of(place, spill=self.spill(session_id), protected=self.protected, homes=self.homes)
-        notes = await project_notes(workspace, self.secrets)
+        notes = await project_notes(workspace, hidden)
         return Parts(
             policy=self.policy,
             models=self.models,

@@ -22,6 +22,7 @@ from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
 from acp_bridge.content import Failure
 from acp_bridge.effects import Deadline, close_together
 from acp_bridge.errors import BarrierFailed, StoreBusy, StoreReplaced
+from acp_bridge.redaction import together
 from acp_bridge.rpc import Peer
 from acp_bridge.session import (
     HeldSession,
@@ -197,7 +198,7 @@ class OpenSessions:
     async def _started(self, journal: Journal, place: Place, servers: list[McpServer], *, taken: bool) -> Opened:
         files = ClientFiles(self._peer, self._client, journal.session_id, self._assembly.files)
         specs = _started_here(servers)
-        hidden = {name: value for spec in specs for name, value in spec.secrets.items()}
+        hidden = together(*(spec.secrets for spec in specs))
         parts = await self._assembly.parts(journal.session_id, place, taken=taken, files=files, secrets=hidden)
         mcp = self._mcp_servers(journal.session_id, parts.workspace.cwd, specs)
         if mcp is not None:

@@ -22,10 +22,10 @@ def serve(config: Config, folder: str) -> int:
     Raises:
         ConfigError: the folder holds something already.
     """
-    trace, secrets = Path(folder), config.secrets.values.values()
+    trace = Path(folder)
     route = begin_trace(trace, home=home_of(config), route=config.model or keyed_route(config), environ=config.environ)
-    wire = TracedWire(open_stdio(), trace, secrets)
+    wire = TracedWire(open_stdio(), trace, config.secrets)
     try:
         return anyio.run(app.serve, replace(config, model=route or config.model), wire)
     finally:
-        write_scenario(trace, secrets)
+        write_scenario(trace, wire.secrets)

@@ -17,7 +17,7 @@ import orjson
 
 from acp_bridge.content import Failure, FailureKind, JsonObject
 from acp_bridge.limits import EVENT, MIB
-from acp_bridge.text import escaped, mended_text
+from acp_bridge.text import escaped, mended_text, shortened
 
 from .endpoint import Endpoint
 from .model import Failed
@@ -96,7 +96,7 @@ class Provider:
     def redacted(self, text: str) -> str:
         """Return `text` without the key, cut to what a person reads, in characters that log and terminal can take."""
         text = escaped(mended_text(self._without_key(text)).strip(), lines=True)
-        return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]} …"
+        return shortened(text, _MAX_MESSAGE)
 
     def _without_key(self, text: str) -> str:
         """Take the key out. Done before anything is cut off, which would leave half a key that nobody recognises."""
@@ -158,7 +158,7 @@ class Provider:
         parsed = _parsed(text) or {}
         if any(_told(parsed)):
             return self.told(parsed.get("error", parsed))
-        return self.failed("broken_stream", f"{self.name} sent no event stream but: {_plain(text)[:200]}")
+        return self.failed("broken_stream", f"{self.name} sent no event stream but: {shortened(_plain(text), 200)}")
 
     def cut(self, why: str = "the connection ended in the middle of the answer") -> Failed:
         """Return the failure of a stream that stopped before its end."""
@@ -281,6 +281,5 @@ def _told(body: JsonObject | None) -> tuple[str, str]:
 
 def _plain(body: str) -> str:
     """Return what a person can read of a body that is no JSON, e.g. a proxy's page."""
-    return " ".join(
-        re.sub(r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>", " ", body[:20_000], flags=re.DOTALL).split()
-    )[:300]
+    words = re.sub(r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>", " ", body[:20_000], flags=re.DOTALL).split()
+    return shortened(" ".join(words), 300)

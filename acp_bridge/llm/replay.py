@@ -22,6 +22,7 @@ import orjson
 
 from acp_bridge.content import AnswerBlock, JsonObject, PromptBlock, ToolRequest
 from acp_bridge.errors import ConfigError
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest
 
 from .model import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
@@ -131,7 +132,7 @@ class Recorder:
 
     def __init__(self, model: Model, folder: str | os.PathLike[str], *, secrets: Iterable[str] = ()) -> None:
         self._model = model
-        self._secrets = tuple(secrets)
+        self._secrets = Secrets({str(place): secret for place, secret in enumerate(secrets) if secret})
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._count = len(list(self._folder.glob("[0-9]*.json")))
@@ -172,9 +173,7 @@ class Recorder:
         value = {"request": _summary(request), **_recorded(deltas)}
         path = self._folder / f"{self._count:04}.json"
         data = orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"
-        for secret in self._secrets:
-            data = data.replace(orjson.dumps(secret)[1:-1], b"<secret>")
-        _write(path, data)
+        _write(path, self._secrets.hidden_bytes(data, mark=b"<secret>"))
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -4,8 +4,9 @@ import os
 import sys
 from pathlib import Path
 
+from acp_bridge.redaction import Secrets, secrets_in
+
 from .trace import write_scenario
 
 if __name__ == "__main__":
-    secrets = [value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET")) and value]
-    write_scenario(Path(sys.argv[1]), secrets)
+    write_scenario(Path(sys.argv[1]), Secrets(secrets_in(os.environ)))

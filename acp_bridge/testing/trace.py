@@ -13,12 +13,13 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from acp_bridge.errors import ConfigError
+from acp_bridge.redaction import Secrets, secrets_in, secrets_in_arguments, together
 from acp_bridge.rpc import Wire
 
 from .facts import log_records
@@ -33,10 +34,10 @@ Json: TypeAlias = dict[str, Any]
 class TracedWire(Wire):
     """A wire that notes what passes. Made before the one that it takes the place of was entered."""
 
-    def __init__(self, wire: Wire, folder: Path, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, wire: Wire, folder: Path, secrets: Secrets = Secrets()) -> None:  # noqa: B008 - a frozen value
         super().__init__(wire._source, wire._sink)  # noqa: SLF001  the same descriptors, which nobody reads yet
         _make(folder)
-        self._secrets = tuple(secret.encode() for secret in secrets)
+        self.secrets = secrets
         self._file = open(_created(folder / "trace.txt"), "wb", buffering=0)  # noqa: SIM115 - what is noted stays
         self._begun = b""
 
@@ -54,10 +55,44 @@ class TracedWire(Wire):
         super().send(line)
 
     def _note(self, way: bytes, line: bytes) -> None:
-        for secret in self._secrets:
-            line = line.replace(secret, b"<secret>")
+        if b'"mcpServers"' in line:
+            self.secrets = self.secrets.with_more(secrets_of_servers(parsed_or_text(line.decode(errors="replace"))))
+        line = self.secrets.hidden_bytes(line, mark=_MARK)
         if line.strip():
             self._file.write(way + line + b"\n")
+
+
+_MARK = b"<secret>"
+
+
+def secrets_of_servers(message: Any) -> dict[str, str]:
+    """Return what is secret of the MCP servers that a message names: their arguments, variables, headers, addresses."""
+    match message:
+        case {"params": {"mcpServers": list(servers)}}:  # pyright: ignore[reportUnknownVariableType]
+            pass
+        case _:
+            return {}
+    found: dict[str, str] = {}
+    for server in cast("list[Any]", servers):
+        if isinstance(server, dict):
+            found = together(found, _secrets_of_server(cast("Json", server)))
+    return found
+
+
+def _secrets_of_server(server: Json) -> dict[str, str]:
+    args = [argument for argument in _listed(server.get("args")) if isinstance(argument, str)]
+    found = together(secrets_in_arguments(args), secrets_in({"URL": str(server.get("url", ""))}))
+    for variable in (*_listed(server.get("env")), *_listed(server.get("headers"))):
+        match variable:
+            case {"name": str(name), "value": str(value)}:
+                found = together(found, secrets_in({name: value}))
+            case _:
+                pass
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 _UNTRACED = re.compile(r"ACP_BRIDGE_(?:MODEL|MODELS|HOME|CONFIG|LOG|STORAGE|TOOLS)")
@@ -86,15 +121,12 @@ def begin_trace(folder: Path, *, home: Path, route: str, environ: Mapping[str, s
     return recorded
 
 
-def write_scenario(folder: Path, secrets: Iterable[str] = ()) -> None:
+def write_scenario(folder: Path, secrets: Secrets = Secrets()) -> None:  # noqa: B008 - a frozen value
     """Make a scenario of what a trace has noted, with the logs as they lie on the disk now, but for `secrets`."""
-    hidden = tuple(secrets)
 
     def write(path: Path, text: str) -> None:
-        for secret in hidden:
-            text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], "<secret>")
         _make(path.parent)
-        _write(path, text)
+        _write(path, secrets.hidden_bytes(text.encode("utf-8", "surrogatepass"), mark=_MARK).decode("utf-8", "replace"))
 
     facts: Json = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
     text = (folder / "trace.txt").read_text(encoding="utf-8", errors="replace")

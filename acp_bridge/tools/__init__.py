@@ -14,12 +14,12 @@ from .list_files import ListFiles
 from .mcp import McpOptions, McpServers, ServerSpec
 from .paths import accessed, resolved
 from .permission import MODES, Choice, Mode, PermissionOption, Permit, Question
-from .pipeline import Pipeline, Watcher, hidden_arguments
+from .pipeline import Pipeline, Watcher
 from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
 from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
-from .understanding import parsed_arguments, understood
+from .understanding import hidden_arguments, parsed_arguments, understood
 from .update_plan import UpdatePlan
 from .write_file import WriteFile
 

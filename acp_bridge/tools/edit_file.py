@@ -96,7 +96,9 @@ async def _planned(asked: _Arguments, call: Call) -> _Edit:
     old = await call.files.text_to_change(path)
     if old is None:
         raise ToolError(f"{str(path)!r} does not exist; write_file makes new files")
-    return _Edit(path, old, *replaced(old, asked.old_text, asked.new_text, every=bool(asked.replace_all)))
+    new, count = replaced(old, asked.old_text, asked.new_text, every=bool(asked.replace_all))
+    call.files.require_no_stand_in(path, new)
+    return _Edit(path, old, new, count)
 
 
 def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from acp_bridge.errors import ToolError
+from acp_bridge.redaction import Secrets, stands_for
 
 from .files import Files, FileState, changed
 
@@ -22,10 +23,19 @@ class KnownFiles:
         files: where text comes from.
         seen: SHA-256 by absolute path as the session's log has it, also behind `ON_DISK`.
         since_ms: when the session began: what was changed before is no concern of its commands.
+        secrets: what stands for one in all that the model reads is not written over it.
     """
 
-    def __init__(self, files: Files, seen: Mapping[str, str], *, since_ms: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        seen: Mapping[str, str],
+        *,
+        since_ms: int,
+        secrets: Secrets = Secrets(),  # noqa: B008 - a frozen value
+    ) -> None:
         self._since_ms = since_ms
+        self._secrets = secrets
         self._files = files
         self._seen = seen
         self._looked: dict[Path, FileState] = {}
@@ -83,8 +93,19 @@ class KnownFiles:
         if (before := self._looked.get(path)) is None:
             await self.text_to_change(path, whole=True)
             before = self._looked[path]
+        self.require_no_stand_in(path, text)
         state = self._looked[path] = await self._files.write_text(path, text, before)
         self._note(path, state)
+
+    def require_no_stand_in(self, path: Path, text: str) -> None:
+        """Refuse a text in which a secret's name stands where the file, as last looked at, has the secret.
+
+        Raises:
+            ToolError: in words for the model.
+        """
+        before = state.text if (state := self._looked.get(path)) is not None else None
+        if name := self._secrets.replaced_in(before or "", text):
+            raise ToolError(f"Nothing was written: the text holds {stands_for(name)}", code="INVALID_ARGUMENTS")
 
     def digests(self, reported: Mapping[str, str]) -> dict[str, str]:
         """Return the digests that a tool reports, with those of the disk where an editor stands between."""

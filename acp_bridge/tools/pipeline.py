@@ -15,7 +15,7 @@ from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolReques
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, ToolError
 from acp_bridge.limits import RESULT
-from acp_bridge.redaction import Secrets
+from acp_bridge.redaction import Secrets, stands_for
 from acp_bridge.session import (
     Journal,
     PermissionAsked,
@@ -26,7 +26,7 @@ from acp_bridge.session import (
     ToolCalled,
     ToolResult,
 )
-from acp_bridge.text import mended, mended_text, read_json
+from acp_bridge.text import mended, mended_text
 
 from .asking import hidden_said, leading_elsewhere, readable, readable_entry
 from .files import Files
@@ -35,7 +35,7 @@ from .nested import inner_request, refused_inside
 from .permission import Choice, Mode, PermissionOption, Question, decide, denial, options_for
 from .progress import KEY_JOIN, Progress, Watcher
 from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, Workspace
-from .understanding import DEPTH, understood
+from .understanding import understood
 
 logger = logging.getLogger(__name__)
 
@@ -130,14 +130,19 @@ class Pipeline:
             note = meant.note
             arguments = mended(tool.check(meant.arguments))
             access = tool.access(arguments, self.workspace)
-            if access.kind in ("edit", "execute") and (name := self.secrets.named_in(request.arguments)):
-                return _refusal("INVALID_ARGUMENTS", _STANDS_FOR.format(name=name))
+            if self._writes_blindly(tool, access) and (name := self.secrets.named_in(orjson.dumps(arguments).decode())):
+                return _refusal("INVALID_ARGUMENTS", f"It was not run: its arguments hold {stands_for(name)}")
             return tool, arguments, access, note
         except ToolError as exc:
             return _refusal("INVALID_ARGUMENTS" if exc.code == "FAILED" else exc.code, f"{exc} {note}".rstrip())
         except Exception:
             logger.exception("tool %s failed on the arguments of %s", request.name, request.call_id)
             return _refusal("INVALID_ARGUMENTS", f"The arguments of {request.name} could not be read.")
+
+    @staticmethod
+    def _writes_blindly(tool: Tool, access: Access) -> bool:
+        """Whether nobody sees what the call replaces, and so whether a stand-in takes a secret's place."""
+        return access.kind == "execute" or (access.kind == "edit" and not isinstance(tool, Previewing))
 
     async def _refused(
         self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call
@@ -298,23 +303,7 @@ class Pipeline:
         )
 
 
-_STANDS_FOR = (
-    "It was not run: its arguments hold [{name}], which stands for a secret that is shown to nobody, and would be "
-    "written or run as it is. Leave what holds it alone, refer to the variable by its name, or ask the user to do it."
-)
 _NEVER_RAN = "It was not run: the turn was stopped before it began."
-
-
-def hidden_arguments(text: str, secrets: Secrets) -> str:
-    """Return a model's argument text without secrets, however its JSON writes them."""
-    text = secrets.hidden(text)
-    if "\\" not in text:
-        return text
-    try:
-        plain = orjson.dumps(mended(read_json(text), depth=DEPTH)).decode()
-    except (ValueError, RecursionError):
-        return text  # no tool is called with it
-    return text if (hidden := secrets.hidden(plain)) == plain else hidden
 
 
 def _refusal(code: str, text: str) -> ToolOutput:

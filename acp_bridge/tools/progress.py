@@ -105,7 +105,8 @@ class Progress:
             self.depth, self.asking = outer.depth + 1, outer.asking
             self.key = outer.next_key()
             self.known, self.seen = outer.known, outer.seen
-        self.files = KnownFiles(pipeline.files, self.seen, since_ms=pipeline.journal.log.records[0].time)
+        began = pipeline.journal.log.records[0].time
+        self.files = KnownFiles(pipeline.files, self.seen, since_ms=began, secrets=pipeline.secrets)
 
     def next_key(self) -> str:
         """Return the key of one more inner call."""

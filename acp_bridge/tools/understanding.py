@@ -14,8 +14,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
+import orjson
+
 from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
+from acp_bridge.redaction import Secrets
 from acp_bridge.text import mended, read_json
 
 DEPTH = 64
@@ -57,16 +60,47 @@ def understood(text: str, schema: JsonObject) -> Understood:
     return _object(given, schema)
 
 
+def hidden_arguments(text: str, secrets: Secrets) -> str:
+    """Return a model's argument text without secrets, however its JSON writes them, also as JSON in JSON."""
+    text = secrets.hidden(text)
+    if "\\" not in text:
+        return text
+    try:
+        value = mended(read_json(text), depth=DEPTH)
+        clean = _hidden(value, secrets)
+    except (ValueError, RecursionError):
+        return text  # no tool is called with it
+    return text if clean == value else orjson.dumps(clean).decode()
+
+
+def _hidden(value: Any, secrets: Secrets) -> Any:
+    """Return a value without secrets; a text that is JSON is looked into: it may be read as what it stands for."""
+    match value:
+        case dict():
+            members = cast("JsonObject", value).items()
+            return {secrets.hidden(name): _hidden(member, secrets) for name, member in members}
+        case list():
+            return [_hidden(item, secrets) for item in cast("list[Any]", value)]
+        case str():
+            text = secrets.hidden(value)
+            inner: Any = _decoded(text) if "\\" in text else text
+            if inner is text or (clean := _hidden(inner, secrets)) == inner:
+                return text
+            return orjson.dumps(clean).decode()
+        case _:
+            return value
+
+
 def parsed_arguments(text: str) -> JsonObject:
     """Return a model's argument text as an object; empty text is an empty object.
 
     Raises:
-        ToolError: it is no JSON object, nor one that was encoded again.
+        ToolError: it is no JSON object, nor one that was encoded again, or holds a number that JSON has not.
     """
     if not text.strip():
         return {}
     try:
-        parsed = mended(read_json(text), depth=DEPTH)
+        parsed = _finite(read_json(text))
     except ValueError as exc:
         raise ToolError(f"The arguments are not valid JSON: {exc}.", code="INVALID_ARGUMENTS") from exc
     parsed = _decoded(parsed)
@@ -83,10 +117,34 @@ def _decoded(value: Any) -> Any:
         if not isinstance(value, str) or value.lstrip()[:1] not in ('"', "{", "["):
             return value
         try:
-            value = mended(read_json(value), depth=DEPTH)
+            value = _finite(read_json(value))
         except (ValueError, RecursionError):
             return value
     return value
+
+
+def _finite(value: Any) -> Any:
+    """Return a value as the log can hold it.
+
+    Raises:
+        ValueError: a number in it is none.
+    """
+    if not _is_finite(value):
+        raise ValueError("it holds NaN, or a number that is too large")
+    return mended(value, depth=DEPTH)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether every number is one: what NaN or infinity would become could be taken for a text that was meant."""
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(map(_is_finite, cast("JsonObject", value).values()))
+        case list():
+            return all(map(_is_finite, cast("list[Any]", value)))
+        case _:
+            return True
 
 
 def _object(given: JsonObject, schema: JsonObject) -> Understood:

@@ -98,6 +98,7 @@ async def _planned(asked: _Arguments, call: Call) -> _Write:
     new, kept = _in_form_of(old or "", asked.content)
     if old is not None and old != new and str(path) not in call.seen:
         raise ToolError(f"{asked.path!r} exists and was not read in this session; read it first, or edit it")
+    call.files.require_no_stand_in(path, new)
     return _Write(path, old, new, kept)
 
 

@@ -1,5 +1,6 @@
 """Secrets are found by name, by place and by mark, and taken out before anything is cut, wherever they turn up."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from acp_bridge.cli import inspection
 from acp_bridge.content import JsonObject
 from acp_bridge.limits import OUTPUT_HEAD
-from acp_bridge.redaction import Secrets, is_secret_name, secrets_in, secrets_in_arguments
+from acp_bridge.llm.failures import Provider
+from acp_bridge.redaction import Secrets, is_secret_name, secrets_in, secrets_in_arguments, together
+from acp_bridge.text import describe
 from acp_bridge.tools.mcp.results import MAX_TEXT, output_of
 from acp_bridge.tools.mcp.spec import ServerSpec
 
@@ -169,6 +172,91 @@ async def test_a_key_in_arguments_is_neither_run_nor_logged_nor_asked_about(tmp_
         assert not agent.calls()
         assert KEY not in agent.kept()
         assert form not in agent.kept()
+
+
+def encoded_again(times: int) -> str:
+    """A call's arguments as JSON in JSON, whose innermost text writes the key with an escape."""
+    text = json.dumps({"command": f"curl {KEY}"}).replace("sk-", "\\u0073k-")
+    for _ in range(times):
+        text = json.dumps(text)
+    return text
+
+
+@pytest.mark.parametrize("raw", [encoded_again(1), encoded_again(2), f'{{"arguments": {encoded_again(1)}}}'])
+async def test_a_key_in_arguments_that_are_json_in_json_is_seen_by_nobody(tmp_path: Path, raw: str) -> None:
+    answer = {"deltas": [{"tool": {"index": 0, "name": "run_command", "arguments": raw}}]}
+    async with alone(tmp_path, answer, environ={"OPENAI_API_KEY": KEY}, mode="ask") as agent:
+        await agent.prompted()
+        [result] = agent.results()
+        assert result.code == "INVALID_ARGUMENTS"
+        assert agent.requests()[0].title == "curl [OPENAI_API_KEY]"
+        assert not agent.asked
+        assert KEY not in agent.kept()
+
+
+def test_values_of_one_name_are_all_hidden() -> None:
+    """Two servers, or a server and the environment, may each have a `TOKEN`."""
+    both = Secrets({"TOKEN": "aaaaaaaa1"}).with_more({"TOKEN": "bbbbbbbb2"})
+    assert both.hidden("aaaaaaaa1 bbbbbbbb2") == "[TOKEN] [TOKEN_2]"
+    assert together({"T": "a"}, {"T": "b"}, {"T": "a"}, {"T": "c"}) == {"T": "a", "T_2": "b", "T_3": "c"}
+    given = secrets_in_arguments(["--token=aaaaaaaa1", "--token=bbbbbbbb2"])
+    assert sorted(given.values()) == ["aaaaaaaa1", "bbbbbbbb2"]
+
+
+@pytest.mark.parametrize("place", ["uri", "name"])
+def test_a_key_that_a_resources_address_is_cut_in_is_hidden_before(place: str) -> None:
+    link: JsonObject = {"type": "resource_link", "uri": "u", "name": "n", place: "x" * 190 + KEY}
+    told = str(output_of({"content": [link]}, Secrets({"K": KEY})))
+    assert KEY[:8] not in told
+
+
+def test_what_a_long_error_is_cut_in_is_left_out() -> None:
+    """A key has no blanks: half of it would be recognised by nobody."""
+    for before in range(460, 505):
+        assert KEY[:6] not in describe(RuntimeError("y " * (before // 2) + KEY + " z" * 300)).replace(KEY, "")
+        failed = Provider("p", "http://p").failed("bad_request", "y " * ((before + 100) // 2) + KEY + " z" * 300)
+        assert KEY[:6] not in failed.failure.message.replace(KEY, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("KEY=v4lue-1\n", "KEY=[K]\n", "K"),
+        ("KEY=v4lue-1\n[K](doc)\n", "KEY=[K]\n[K](doc)\n", "K"),
+        ("KEY=v4lue-1\n[K](doc)\n", "KEY=[K]\n", "K"),
+        ("", "KEY=[K]\n", "K"),
+        ("a", "a [K]", "K"),
+        ("see [K](doc)\n", "see [K](doc) and [K](more)\n", ""),
+        ("KEY=v4lue-1\n[K](doc)\n", "KEY=v4lue-1\n[K](other)\n", ""),
+        ("KEY=v4lue-1\n", "KEY=\n", ""),
+    ],
+)
+def test_a_name_stands_for_a_secret_unless_it_was_a_word_of_the_text(old: str, new: str, name: str) -> None:
+    assert Secrets({"K": "v4lue-1"}).replaced_in(old, new) == name
+
+
+async def test_a_text_that_has_a_secrets_name_as_its_own_words_can_be_edited(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "README.md").write_text("Set [OPENAI_API_KEY](docs/keys.md) first.\n")
+    edit = use(
+        "edit_file", path="README.md", old_text="[OPENAI_API_KEY](docs/keys.md)", new_text="[OPENAI_API_KEY](k.md)"
+    )
+    async with alone(tmp_path, edit, environ={"OPENAI_API_KEY": KEY}) as agent:
+        await agent.prompted()
+        assert agent.told() == ["Edited README.md."]
+
+
+@pytest.mark.parametrize("form", ["[OPENAI_API_KEY]", "\\u005bOPENAI_API_KEY]"])
+async def test_what_stands_for_a_key_is_not_run_however_it_is_written(tmp_path: Path, form: str) -> None:
+    raw = f'{{"command": "echo {form} > a.txt"}}'
+    async with alone(
+        tmp_path,
+        {"deltas": [{"tool": {"index": 0, "name": "run_command", "arguments": raw}}]},
+        environ={"OPENAI_API_KEY": KEY},
+    ) as agent:
+        await agent.prompted()
+        assert "stands for a secret" in agent.told()[0]
+        assert not (tmp_path / "project" / "a.txt").exists()
 
 
 async def test_what_stands_for_a_key_is_not_written_over_it(tmp_path: Path) -> None:

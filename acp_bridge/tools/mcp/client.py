@@ -26,6 +26,7 @@ from mcp_types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
+from pydantic import ValidationError
 
 from acp_bridge import __version__
 from acp_bridge.content import JsonObject
@@ -71,7 +72,7 @@ class _Asking:
         except MCPError as exc:
             raise self._translated(exc, "initialize", within_s) from exc
         except (RuntimeError, ValueError) as exc:  # a version nobody else speaks, or an answer of another shape
-            raise ToolError(f"it answered initialize in a way that is not understood: {exc}") from exc
+            raise ToolError(f"it answered initialize in a way that is not understood: {_said(exc)}") from exc
         return answer.capabilities.tools is not None
 
     async def ask(self, method: str, params: JsonObject, within_s: float) -> JsonObject:
@@ -87,6 +88,13 @@ class _Asking:
         if error.code == REQUEST_TIMEOUT and error.message.endswith("timed out"):
             return ToolError(f"it did not answer {method} within {within_s:g} s", code="TIMED_OUT")
         return ToolError(f"it answered with an error ({error.code}): {error.message}")
+
+
+def _said(exc: Exception) -> str:
+    """Return what is wrong, without the value: it is shown cut in its middle, and half a secret is known by nobody."""
+    if isinstance(exc, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in exc.errors()[:5])
+    return str(exc)
 
 
 class _Outgoing:

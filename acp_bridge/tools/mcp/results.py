@@ -19,9 +19,9 @@ MAX_TEXT = 80_000
 
 def output_of(result: JsonObject, secrets: Secrets = Secrets()) -> ToolOutput:  # noqa: B008 - a frozen value
     """Return what the model is given of a result, without secrets."""
-    content = result.get("content")
+    content = secrets.without(result.get("content"))
     texts = list(_texts(content if isinstance(content, list) else []))  # pyright: ignore[reportUnknownArgumentType]
-    structured = result.get("structuredContent")
+    structured = secrets.without(result.get("structuredContent"))
     if not texts and structured is not None:
         texts.append(orjson.dumps(mended(structured), option=orjson.OPT_INDENT_2).decode())
     text = _cut(secrets.hidden("\n".join(texts))) or "[no output]"

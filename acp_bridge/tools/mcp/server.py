@@ -153,7 +153,8 @@ class Server:
         """Shake hands and list its tools; whether that went well."""
         try:
             has_tools = await talk.begin(self._options.start_s)
-            self._listed(*(await self._tools(talk) if has_tools else ([], False)))
+            listed, more = await self._tools(talk) if has_tools else ([], False)
+            self._listed(self._secrets.without(listed), more)  # each request of the model holds what it says of them
         except anyio.BrokenResourceError:
             self._fail(await self._end() + self._junk(wire))
         except ToolError as exc:

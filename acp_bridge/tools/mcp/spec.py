@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from acp_bridge.redaction import secrets_in, secrets_in_arguments
+from acp_bridge.redaction import secrets_in, secrets_in_arguments, together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class ServerSpec:
     @property
     def secrets(self) -> dict[str, str]:
         """What is secret of its arguments and variables, by name."""
-        return {**secrets_in_arguments(self.args), **secrets_in(self.env)}
+        return together(secrets_in_arguments(self.args), secrets_in(self.env))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

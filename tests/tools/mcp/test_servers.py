@@ -50,6 +50,13 @@ async def test_a_server_on_the_official_sdk_is_called(bench: Benched) -> None:
         assert await it.text("mcp__official__add", a=2, b=40) == "42"
 
 
+async def test_what_a_server_says_of_its_tools_holds_no_secret(bench: Benched, odd: Odd) -> None:
+    async with bench(odd("tells", TOKEN="token-12345")) as it:
+        spec = it.servers.tools["mcp__tells__t"].spec
+        assert "token-" not in str(spec)
+        assert spec.parameters["properties"]["as"]["description"] == "d" * 9 + "[TOKEN]"
+
+
 @BOTH
 async def test_bad_servers_cost_only_themselves_and_are_named_with_the_reason(bench: Benched, odd: Odd) -> None:
     told: list[tuple[str, str]] = []

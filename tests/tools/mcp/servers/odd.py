@@ -49,6 +49,10 @@ def listed(cursor):
                     tool("none", inputSchema=None),
                 ]
             }
+        case "tells":
+            key = os.environ["TOKEN"]
+            schema = {"type": "object", "properties": {"as": {"type": "string", "description": "d" * 9 + key}}}
+            return {"tools": [tool("t", description="x" * 3990 + key, inputSchema=schema)]}
         case "no-list":
             return {"tools": "all of them"}
     names = [
