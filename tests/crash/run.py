@@ -71,7 +71,7 @@ class Run:
         if self.in_doubt:
             self.append(session_id, OPENED)
         promise.acknowledged = len(promise.histories[-1])
-        promise.exists = True
+        promise.exists, promise.deleting = True, False  # whoever showed it undid a deletion that nobody was told of
         self._acknowledged()
 
     def append(self, session_id: str, *events: Event) -> None:
@@ -86,6 +86,7 @@ class Run:
         except StorePoisoned:
             held.rewrite(bodies)
         promise.acknowledged = len(history)
+        promise.exists, promise.deleting = True, False
         self._acknowledged()
 
     def append_with_image(self, session_id: str, data: bytes) -> None:

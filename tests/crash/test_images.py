@@ -38,7 +38,7 @@ def test_a_kill_at_any_call_and_a_power_cut_in_the_next_process_break_no_promise
     say(capsys, f"{killed} kills, {gallery.judged:,} images of what came after, none violating")
 
 
-@pytest.mark.parametrize("step", [4001])
+@pytest.mark.parametrize("step", [4001, pytest.param(101, marks=pytest.mark.slow)])
 def test_a_power_cut_during_the_repair_of_what_a_power_cut_left_breaks_no_promise(
     step: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

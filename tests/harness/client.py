@@ -161,6 +161,12 @@ class Client:
         """Fail if anything received so far was at fault."""
         assert not self.faults, "\n".join(self.faults)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the agent's output has come to its end."""
+        with self._news:
+            return self._ended
+
     # --- out ---
 
     def write(self, data: bytes) -> None:

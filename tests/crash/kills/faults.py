@@ -1,9 +1,17 @@
-"""Faults to plant into an agent, to see the kill table red: each is a checkpoint policy that breaks something.
+"""What the kill table plants into an agent: a slow disk, or a fault that must turn the table red.
 
-Named by `ACP_BRIDGE_CHECKPOINT_POLICY=crash.kills.faults:NAME`.
+`ACP_BRIDGE_CHECKPOINT_POLICY=crash.kills.faults:policy` plants it; two variables of the environment say the rest:
+`FAULT`, one of `FAULTS`, each of them a checkpoint policy that breaks something, and `WRITE_S`, how long a write takes
+to reach the cache.
+
+Decision: a kill leaves the cache, and a write reaches that within microseconds, so on an idle machine hardly any kill
+falls between what was told and what was written, and a table of such kills would be clean whatever is told too early.
+Where writes wait, as behind a full queue, many do.
 """
 
+import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +20,7 @@ import anyio.to_thread
 
 from acp_bridge.checkpoint import CheckpointPolicy, Options
 from acp_bridge.session import Durable, barriers, closers, journal, sessions
+from acp_bridge.storage.disk import OsDisk
 from acp_bridge.tools import Ended, GuardedCommands
 from acp_bridge.tools.guard import NOTHING_MORE
 
@@ -19,6 +28,7 @@ TOOLS = ("barrier", "body")
 FAULTS = {
     "without_tool_barrier": (TOOLS, ("effects without intent", "calls wrongly classified")),
     "without_request_barrier": (("streaming",), ("prompts lost",)),
+    "settled_too_early": (("result",), ("settled facts lost",)),
     "answered_too_early": (("answered",), ("settled facts lost",)),
     "without_repair": (TOOLS, ("transcripts rejected", "calls wrongly classified")),
     "repaired_ever_again": (TOOLS, ("repairs not stable",)),
@@ -26,6 +36,24 @@ FAULTS = {
     "without_guard": (TOOLS, ("children left",)),
 }
 """Where kills show each fault best, and the columns it must show in."""
+
+
+def policy(options: Options) -> CheckpointPolicy:
+    """Plant what the environment says; without a fault, the policy is the built-in one."""
+    slow_down(float(os.environ.get("WRITE_S", "0")))
+    fault = os.environ.get("FAULT", "")
+    return globals()[fault](options) if fault in FAULTS else CheckpointPolicy(options)
+
+
+def slow_down(write_s: float) -> None:
+    """Let every write wait before the cache has it."""
+    write = OsDisk.write
+
+    def waiting(self: OsDisk, fd: int, data: memoryview) -> int:
+        time.sleep(write_s)
+        return write(self, fd, data)
+
+    OsDisk.write = waiting
 
 
 class WithoutToolBarrier(CheckpointPolicy):

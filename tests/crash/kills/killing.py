@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +24,9 @@ Json: TypeAlias = dict[str, Any]
 
 POINTS = ("prompt", "streaming", "permission", "barrier", "body", "result", "end", "answered", "load", "any")
 """Where in a turn a kill falls; each worker takes them in turn, so that all are hit alike."""
+
+WRITES_S = (0.0, 0.03)
+"""How long a write of an agent takes to reach the cache; each agent has one of them."""
 
 KILLS_A_SESSION = 8
 CHILD_GONE_S = 2.0
@@ -140,15 +143,13 @@ def command_lines() -> list[str]:
 class Worker:
     """Kills one session after another in a folder of its own."""
 
-    def __init__(
-        self, folder: Path, verdicts: Verdicts, seed: str, *, environment: Mapping[str, str], points: Sequence[str]
-    ) -> None:
+    def __init__(self, folder: Path, verdicts: Verdicts, seed: str, *, fault: str, points: Sequence[str]) -> None:
         self._points = points
         self._chance = random.Random(seed)
         self._folder = folder
         self._verdicts = verdicts
         self._name = seed
-        self._more = dict(environment)
+        self._fault = fault
         self._leftovers = Leftovers()
         self._planner = Planner(self._chance, folder)
         self._spare: Watched | None = None
@@ -160,7 +161,7 @@ class Worker:
         """Make `kills` kills."""
         points = itertools.cycle(self._chance.sample(self._points, len(self._points)))
         with Provider(self._planner.answer) as provider:
-            self._environment = {**provider.environment, **self._more}
+            self._environment = {**provider.environment, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
             try:
                 for number in itertools.count():
                     if kills <= 0:
@@ -231,9 +232,20 @@ class Worker:
         return agent
 
     def _started(self) -> Watched:
-        agent = Watched(self._folder / "home", environment=self._environment, permit=self._permit)
+        planted = self._planted(self._chance.choice(WRITES_S))
+        agent = Watched(self._folder / "home", environment={**self._environment, **planted}, permit=self._permit)
         agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         return agent
+
+    def _planted(self, write_s: float) -> dict[str, str]:
+        if not (write_s or self._fault):
+            return {}  # the agent as it is
+        return {
+            "PYTHONPATH": f"{Path(__file__).parents[2]}:{os.environ.get('PYTHONPATH', '')}",
+            "ACP_BRIDGE_CHECKPOINT_POLICY": "crash.kills.faults:policy",
+            "FAULT": self._fault,
+            "WRITE_S": str(write_s),
+        }
 
     def _drop_spare(self) -> None:
         if self._spare is not None:
@@ -333,20 +345,16 @@ def _wait(reached: Callable[[], bool], *, unless: Callable[[], bool]) -> None:
 
 
 def killed(
-    kills: int, folder: Path, *, seed: int, jobs: int, fault: str | None = None, points: Sequence[str] = POINTS
+    kills: int, folder: Path, *, seed: int, jobs: int, fault: str = "", points: Sequence[str] = POINTS
 ) -> Verdicts:
     """Make `kills` kills with `jobs` workers side by side and return what was found; `fault` is one to plant."""
     verdicts = Verdicts()
-    environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    if fault:
-        environment["PYTHONPATH"] = f"{Path(__file__).parents[2]}:{environment['PYTHONPATH']}"
-        environment["ACP_BRIDGE_CHECKPOINT_POLICY"] = f"crash.kills.faults:{fault}"
 
     def work(job: int, share: int) -> None:
         home = folder / f"worker{job}"
         home.mkdir(parents=True)
         try:
-            Worker(home, verdicts, f"{seed}.{job}", environment=environment, points=points).run(share)
+            Worker(home, verdicts, f"{seed}.{job}", fault=fault, points=points).run(share)
         except Exception as exc:  # noqa: BLE001  a worker that fails makes the table red
             verdicts.add("surprises", f"worker {job} failed: {str(exc)[-1000:]}")
 

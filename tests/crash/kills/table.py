@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("kills", type=int)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--fault", help="plant this one of faults.py, to see the table red")
+    parser.add_argument("--fault", default="", help="plant this one of faults.py, to see the table red")
     parser.add_argument("--keep", type=Path, help="work in this folder and leave it there")
     asked = parser.parse_args()
     began = time.monotonic()

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from crash.kills.judge import Session, Turn, Verdicts, read_log
 from crash.kills.killing import fresh_token, load_and_judge
-from harness.client import Client
+from harness.client import TIMEOUT_S, Client
 from harness.processes import eventually
 from harness.script import say, use, written
 
@@ -131,10 +131,16 @@ def _attached(pid: int, strace: "subprocess.Popen[bytes]") -> None:
         if strace.poll() is not None:
             assert strace.stderr is not None
             pytest.skip(f"strace may not attach here: {strace.stderr.read().decode()[:200]}")
-        statuses = [Path(f"/proc/{pid}/task/{task}/status").read_text() for task in os.listdir(f"/proc/{pid}/task")]
-        return all("TracerPid:\t0\n" not in status for status in statuses)
+        return all("TracerPid:\t0\n" not in status for status in _statuses_of_threads(pid))
 
     eventually(all_traced, "strace to attach")
+
+
+def _statuses_of_threads(pid: int) -> Generator[str]:
+    """Yield what the kernel says of each thread; one that ends while it is asked for is none any more."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            yield Path(f"/proc/{pid}/task/{task}/status").read_text()
 
 
 def lives(folder: Path, step: str, call: str, what: str) -> Generator[tuple[Life, bool]]:
@@ -159,8 +165,9 @@ def lives(folder: Path, step: str, call: str, what: str) -> Generator[tuple[Life
 
 
 def _has_died(agent: Client) -> bool:
+    """Whether the agent was killed. What ends its output is nothing else, however late its tracer lets it go."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        agent.process.wait(0.3)  # its output may have ended a moment before it
+        agent.process.wait(TIMEOUT_S if agent.ended else 0.3)  # it may die a moment after its last word, too
         return True
     return False
 
