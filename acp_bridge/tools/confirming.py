@@ -1,6 +1,7 @@
 """What a search found, held against the files that were judged: `rg` goes by names, and a name can become a link.
 
-Owns that nothing is told but what lies below the folder that is held open, in a regular file, reached without a link.
+Owns that nothing is told but what lies below the folder that is held open, in a regular file, reached without a link,
+and asks nobody by itself: `rg` is told names to leave out, and not what makes a folder a repository.
 Whatever was swapped while `rg` ran, a line that is told is a line of such a file. Knows no tool.
 """
 
@@ -17,6 +18,8 @@ from typing import BinaryIO
 from acp_bridge.limits import TEXT_FILE
 
 from .files import FOLDER, READ, held
+from .paths import may_be_read
+from .tool import Workspace
 
 _CUT = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
 _MARK = b"\xef\xbb\xbf"
@@ -32,20 +35,47 @@ class Match:
     text: bytes
 
 
-def confirmed_matches(folder: Path, found: Sequence[Match]) -> list[Match]:
-    """Return those lines that are what they are said to be, in their order. Reads; to be run in a thread."""
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The lines that are what they are said to be, in their order, and how many were left out for which reason.
+
+    Attributes:
+        changed: they are no longer there.
+        closed: they lie where reading asks by itself.
+    """
+
+    matches: list[Match]
+    changed: int
+    closed: int
+
+
+def confirmed_matches(path: Path, workspace: Workspace, found: Sequence[Match]) -> Confirmed:
+    """Hold lines against the files. Reads; to be run in a thread."""
+    folder = _folder(path)
+    told = may_be_read(path, workspace)
+    kept: list[Match] = []
+    closed = 0
     with held(folder) as place:
-        return [
-            match
-            for name, matches in groupby(found, key=lambda match: match.name)
-            for match in _confirmed(place, name, list(matches))
-        ]
+        for name, group in groupby(found, key=lambda match: match.name):
+            matches = list(group)
+            if told(folder / os.fsdecode(name)):
+                kept += _confirmed(place, name, matches)
+            else:
+                closed += len(matches)
+    return Confirmed(kept, len(found) - len(kept) - closed, closed)
 
 
-def confirmed_names(folder: Path, names: Iterable[bytes]) -> list[bytes]:
+def confirmed_names(path: Path, workspace: Workspace, names: Iterable[bytes]) -> list[bytes]:
     """Return the names of regular files that are there. Looks; to be run in a thread."""
+    folder = _folder(path)
+    told = may_be_read(path, workspace)
     with held(folder) as place:
-        return [name for name in names if _is_regular(place, name)]
+        return [name for name in names if told(folder / os.fsdecode(name)) and _is_regular(place, name)]
+
+
+def _folder(path: Path) -> Path:
+    """Return the folder that `rg` ran in."""
+    return path if path.is_dir() else path.parent
 
 
 def _confirmed(place: int, name: bytes, found: list[Match]) -> Iterator[Match]:

@@ -2,11 +2,15 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+
+import anyio.to_thread
 
 from acp_bridge.errors import ToolError
 from acp_bridge.text import escaped
 
+from .confirming import confirmed_names
 from .ripgrep import ripgrep
 from .tool import Call, Workspace
 
@@ -35,7 +39,9 @@ async def said_of_ignored(nothing: str, options: Sequence[str], path: Path, call
         found = await ripgrep(options, path, call.workspace, only=only, max_bytes=4000, ignored=True, limit_s=_LOOK_S)
     except ToolError:
         return f"[{nothing}; what .gitignore names was left out: give such a file or folder as path to include it]"
-    names = [escaped(os.fsdecode(name).removeprefix("./")) for name in found.output.split(b"\0")[:-1]]
+    confirm = partial(confirmed_names, path, call.workspace, found.output.split(b"\0")[:-1])
+    there = await anyio.to_thread.run_sync(confirm, abandon_on_cancel=True)
+    names = [escaped(os.fsdecode(name).removeprefix("./")) for name in there]
     if not names:
         return f"[{nothing}]"
     more = ", …" if len(names) > _NAMED else ""

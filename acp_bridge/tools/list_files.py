@@ -84,8 +84,8 @@ class ListFiles:
             if not found.output and await ignored_itself(path, call.workspace):
                 found = await search(max_bytes=MAX_BYTES, ignored=True)
             listed = found.output.split(b"\0")[:-1]
-            folder = path.parent if not await anyio.to_thread.run_sync(path.is_dir) else path
-            there = await anyio.to_thread.run_sync(confirmed_names, folder, listed, abandon_on_cancel=True)
+            confirm = partial(confirmed_names, path, call.workspace, listed)
+            there = await anyio.to_thread.run_sync(confirm, abandon_on_cancel=True)
             names = [os.fsdecode(name).removeprefix("./") for name in there]
             cut = found.cut
             if not names:

@@ -5,7 +5,9 @@ following.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from acp_bridge.errors import ToolError
@@ -147,11 +149,44 @@ def _plain(text: str) -> str:
     return text
 
 
-def _asks(path: Path, workspace: Workspace) -> Asks:
+def may_be_read(path: Path, workspace: Workspace) -> Callable[[Path], bool]:
+    """Return whether a file below `path` may be read by who may read that; looks at each of its folders once."""
+    repository = cache(is_repository)
+
+    @cache
+    def shut(folder: Path) -> bool:
+        return _asks(folder, workspace, repository) == "touch"
+
+    if shut(path):
+        return lambda _file: True
+    return lambda file: (
+        not (shut(file.parent) or asked_by_name(Path(file.name)) == "touch" or file in workspace.protected)
+    )
+
+
+def _asks(path: Path, workspace: Workspace, repository: Callable[[Path], bool] = is_repository) -> Asks:
+    root = _project(path, workspace)
     if (
         lies_below(path, (*workspace.protected, *closed_homes(workspace)))
         or path.is_relative_to("/proc")  # a process's environment holds keys
-        or any(is_repository(folder) for folder in (path, *path.parents))
+        or any(repository(folder) for folder in (path, *path.parents) if root is None or not _is_above(folder, root))
     ):
         return "touch"
-    return asked_by_name(path) or ("change" if lies_below(path, own_code()) else "")
+    named = asked_by_name(path)
+    if named == "change" and root is not None and path != root:
+        named = asked_by_name(path.relative_to(root.parent))
+    return named or ("change" if lies_below(path, own_code()) else "")
+
+
+def _project(path: Path, workspace: Workspace) -> Path | None:
+    """Return the innermost root that a path lies in. What a user opened is a project, wherever it lies.
+
+    Other agents keep worktrees in folders of theirs (`.claude/worktrees/x`), people open `~/.config/nvim`.
+    """
+    around = [root for root in workspace.roots if path.is_relative_to(root) and not _is_wide(root, workspace)]
+    return max(around, key=lambda root: len(root.parts), default=None)
+
+
+def _is_above(folder: Path, root: Path) -> bool:
+    """Whether a folder holds a root that is a checkout by itself: worktrees often lie in their bare repository."""
+    return folder != root and root.is_relative_to(folder) and os.path.lexists(root / ".git")

@@ -87,11 +87,13 @@ class SearchFiles:
         if not found.output and await ignored_itself(path, call.workspace):
             found = await search(max_bytes=MAX_BYTES, ignored=True)
         matches = list(_matches(found.output))
-        folder = path.parent if not await anyio.to_thread.run_sync(path.is_dir) else path
-        kept = await anyio.to_thread.run_sync(confirmed_matches, folder, matches[:MAX_MATCHES], abandon_on_cancel=True)
-        lines = [_clean(_line(match), call.secrets) for match in kept]
-        if len(kept) < len(matches[:MAX_MATCHES]):
+        confirm = partial(confirmed_matches, path, call.workspace, matches[:MAX_MATCHES])
+        confirmed = await anyio.to_thread.run_sync(confirm, abandon_on_cancel=True)
+        lines = [_clean(_line(match), call.secrets) for match in confirmed.matches]
+        if confirmed.changed:
             lines.append("[what changed while it was searched is left out; search again]")
+        if confirmed.closed:
+            lines.append("[what lies in a repository's own folder is left out; give that as path to search there]")
         if found.cut or len(matches) > MAX_MATCHES:
             lines.append("[there are more matches; narrow the pattern, the path or include]")
         if not lines:

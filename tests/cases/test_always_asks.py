@@ -132,6 +132,37 @@ def test_this_programs_own_files_ask_whatever_the_case(project: Workspace, name:
     assert verdicts(mine, "conf2/x") == ("allow", "allow")
 
 
+@pytest.mark.parametrize("above", [".claude/worktrees/w", ".config/nvim", ".cursor/worktrees/r/w", "node_modules/x"])
+def test_a_project_is_one_wherever_it_lies(project: Workspace, above: str) -> None:
+    """Other agents keep worktrees in folders of theirs; a user who opens a folder means it."""
+    inner = project.cwd / above
+    opened = replace(project, cwd=inner, roots=(inner,))
+    assert verdicts(opened, "a.py") == ("allow", "allow")
+    assert verdicts(opened, ".vscode/tasks.json") == ("allow", "ask")
+    both = replace(project, roots=(project.cwd, inner))
+    assert verdicts(both, f"{above}/a.py") == ("allow", "allow")
+    assert verdicts(both, f"{above}/../a.py") == ("allow", "ask")
+
+
+@pytest.mark.parametrize("above", [".git/x", ".ssh", ".vscode"])
+def test_a_project_that_is_what_asks_or_lies_among_keys_asks(project: Workspace, above: str) -> None:
+    inner = project.cwd / above
+    assert verdicts(replace(project, cwd=inner, roots=(inner,)), "a.py")[1] == "ask"
+
+
+def test_a_worktree_in_its_bare_repository_is_a_project_and_the_repository_is_not(project: Workspace) -> None:
+    bare = project.cwd
+    (bare / "HEAD").write_text("ref: refs/heads/main\n")
+    (bare / "objects").mkdir()
+    (bare / "main").mkdir()
+    tree = replace(project, cwd=bare / "main", roots=(bare / "main",))
+    assert verdicts(tree, "a.py") == ("ask", "ask")  # a folder of the repository's, as far as can be seen
+    (bare / "main" / ".git").write_text(f"gitdir: {bare}/worktrees/main\n")
+    assert verdicts(tree, "a.py") == ("allow", "allow")
+    assert verdicts(tree, "../config") == ("ask", "ask")
+    assert verdicts(replace(tree, roots=(bare / "main", bare)), "../hooks/x") == ("ask", "ask")
+
+
 def test_this_programs_own_code_asks_where_it_lies_in_the_project() -> None:
     package = Path(always_ask_module.__file__).parents[1]
     root = package.parent.resolve()

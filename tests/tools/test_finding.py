@@ -37,6 +37,35 @@ def tree(desk: Desk) -> Desk:
     return desk
 
 
+@pytest.mark.parametrize("only", [None, "config", "*"])
+async def test_nothing_is_found_in_what_asks_before_it_is_read(desk: Desk, only: str | None) -> None:
+    """A bare repository by any name, a name that only some file system takes for `.git`: `read_file` asks for them."""
+    for place in ("store", ".g\u200cit", "a/.SSH."):
+        (desk.root / place).mkdir(parents=True)
+        (desk.root / place / "config").write_text("token\n")
+    (desk.root / "store" / "HEAD").write_text("ref: refs/heads/main\n")
+    (desk.root / "store" / "refs").mkdir()
+    (desk.root / ".netrc").write_text("token\n")
+    (desk.root / "open").mkdir()
+    (desk.root / "open" / "config").write_text("token\n")
+    include = {"include": only} if only else {}
+    found = await desk.text("search_files", pattern="token", **include)
+    assert found == (
+        "open/config:1:token\n[what lies in a repository's own folder is left out; give that as path to search there]"
+    )
+    assert await desk.text("list_files", pattern=only or "*") == "open/config"
+    assert await desk.text("search_files", pattern="token", path="store") == "config:1:token"
+    assert await desk.text("search_files", pattern="token", path=".netrc") == ".netrc:1:token"
+
+
+async def test_what_is_ignored_and_closed_is_not_even_named(desk: Desk) -> None:
+    (desk.root / "store" / "refs").mkdir(parents=True)
+    (desk.root / "store" / "HEAD").write_text("ref: refs/heads/main\n")
+    (desk.root / "store" / "config").write_text("token\n")
+    (desk.root / ".gitignore").write_text("store\n")
+    assert await desk.text("search_files", pattern="token") == "[no match]"
+
+
 async def test_matches_come_in_order_with_their_place(tree: Desk) -> None:
     with anyio.fail_after(10):
         assert await tree.text("search_files", pattern="needle") == (
