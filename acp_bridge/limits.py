@@ -24,6 +24,8 @@ EVENT: Final = 32 * MIB
 """Bytes of one event of a streamed answer."""
 VALUES: Final = 1_000_000
 """Values in one event: each takes far more memory than its bytes."""
+EVENT_DEPTH: Final = 250
+"""Levels of nesting of one event, which is as deep as the log's own writer takes."""
 ERROR_BODY: Final = 64 * KIB
 """Bytes that are read of an answer that is an error."""
 ANSWER: Final = 16 * MIB
@@ -97,6 +99,7 @@ TABLE: Final = (
     Limit("nesting of a message", DEPTH, "levels", "refused"),
     Limit("an event of a model's answer", EVENT, "bytes", "the answer counts as broken off"),
     Limit("values in an event of a model's answer", VALUES, "values", "the answer counts as broken off"),
+    Limit("nesting of an event of a model's answer", EVENT_DEPTH, "levels", "the answer counts as broken off"),
     Limit("text, thoughts and arguments of an answer", ANSWER, "bytes", "the answer counts as broken off"),
     Limit("tool calls in an answer", CALLS, "calls", "the answer counts as broken off"),
     Limit("what a provider wants back with an answer", KEPT, "bytes", "the answer counts as broken off"),

@@ -6,8 +6,8 @@ Pure. Knows no value but text and opaque JSON. Apart from `content` because star
 import json
 import math
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import orjson
 
@@ -169,3 +169,19 @@ def mended(value: Any, *, depth: int = 64) -> Any:
             return [mended(item, depth=depth - 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
         case _:
             return mended_text(str(value))
+
+
+def is_deeper(document: Any, levels: int) -> bool:
+    """Whether containers of a JSON value lie more than `levels` deep; level by level, without recursion."""
+    level: list[Any] = [document]
+    for _ in range(levels):
+        level = [
+            child for container in level for child in _children(container) if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _children(container: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", container).values() if type(container) is dict else container

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from acp_bridge.content import JsonObject, Usage
-from acp_bridge.text import MAX_SAFE_INTEGER
 
-from .events import DONE, json_text, objects_in
+from .events import DONE, counted, json_text, objects_in
 from .failures import Provider
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
 from .opaque import Keeping, TooMuch
@@ -40,6 +39,7 @@ class AnthropicAnswer:
     done: bool = False
     _calls: dict[int, int] = field(default_factory=dict[int, int])  # the event's block index → which request it is
     _others: set[int] = field(default_factory=set[int])  # the indices of blocks that are no requests
+    _begun: int = 0  # requests; the indices may be said again, by servers that imitate the API
     _said: bool = False
     _reason: str = ""
     _counts: dict[str, int] = field(default_factory=dict[str, int])
@@ -70,9 +70,9 @@ class AnthropicAnswer:
             return self.provider.failed("context_overflow", f"{self.provider.name}: the context window is full")
         cause = _CAUSES.get(self._reason, "end")
         if cause in ("end", "tools"):
-            if not self._calls and not self._said:
+            if not self._begun and not self._said:
                 return self.provider.empty()
-            cause = "tools" if self._calls else "end"
+            cause = "tools" if self._begun else "end"
         return Finished(cause, Usage(**self._counts) if self._counts else None, self._keeping.whole() or None)
 
     def _event(self, event: JsonObject) -> list[Delta]:
@@ -101,33 +101,39 @@ class AnthropicAnswer:
         return found
 
     def _start(self, index: Any, block: JsonObject) -> list[Delta]:
-        if block["type"] != "tool_use":
-            self._others.add(index)
+        if block["type"] == "tool_use":
+            self._others.discard(index)
+            return self._call(index, block)
+        self._others.add(index)
         match block["type"]:
-            case "tool_use":
-                place = self._calls[index] = len(self._calls)
-                self._keep(place, block)
-                given = block.get("input")  # whole here with some servers that imitate the API
-                return [ToolDelta(place, block["name"], json_text(given) if given else "")]
             case "redacted_thinking":
-                return [ThoughtDelta("", block["data"], "redacted_thinking")]
+                return [ThoughtDelta("", _said_in(block["data"]), "redacted_thinking")]
             case "thinking" if block.get("thinking") or block.get("signature"):
-                return [ThoughtDelta(block.get("thinking") or "", block.get("signature") or "", "thinking")]
-            case "text" if block.get("text"):
-                return self._text(block["text"])
+                thinking, signature = _said_in(block.get("thinking")), _said_in(block.get("signature"))
+                return [ThoughtDelta(thinking, signature, "thinking")]
+            case "text":
+                return self._text(_said_in(block.get("text")))
             case _:
                 return []
+
+    def _call(self, index: Any, block: JsonObject) -> list[Delta]:
+        place = self._calls[index] = self._begun
+        self._begun += 1
+        self._keep(place, block)
+        given = block.get("input")  # whole here with some servers that imitate the API
+        return [ToolDelta(place, _said_in(block["name"]), _arguments(given) if given else "")]
 
     def _delta(self, index: Any, delta: JsonObject) -> list[Delta]:
         match delta["type"]:
             case "text_delta":
-                return self._text(delta["text"])
+                return self._text(_said_in(delta["text"]))
             case "thinking_delta":
-                return [ThoughtDelta(delta["thinking"], form="thinking")]
+                return [ThoughtDelta(_said_in(delta["thinking"]), form="thinking")]
             case "signature_delta":
-                return [ThoughtDelta("", delta["signature"], "thinking")]
+                return [ThoughtDelta("", _said_in(delta["signature"]), "thinking")]
             case "input_json_delta" if index not in self._others:  # of a block without a beginning it raises
-                return [ToolDelta(self._calls[index], "", delta["partial_json"])] if delta["partial_json"] else []
+                more = _arguments(delta["partial_json"])
+                return [ToolDelta(self._calls[index], "", more)] if more else []
             case _:
                 return []
 
@@ -140,9 +146,26 @@ class AnthropicAnswer:
         return [TextDelta(text)] if text else []
 
     def _count(self, usage: Any) -> None:
-        """Take over counts: they are cumulative, and already disjoint."""
-        counts = cast("JsonObject", usage or {})
+        """Take over counts: they are cumulative, and already disjoint. What is no count breaks no answer."""
+        counts = cast("JsonObject", usage) if isinstance(usage, dict) else {}
         for theirs, ours in _COUNTS.items():
-            count = counts.get(theirs)
-            if isinstance(count, int) and count >= 0:
-                self._counts[ours] = min(count, MAX_SAFE_INTEGER)
+            if (count := counted(counts.get(theirs))) is not None:
+                self._counts[ours] = count
+
+
+def _said_in(value: Any) -> str:
+    """Return a text that an event holds, empty for none.
+
+    Raises:
+        TypeError: it is none, and what it would have said is missing.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise TypeError("a text is no text")
+    return value
+
+
+def _arguments(value: Any) -> str:
+    """Return arguments as text: some servers give them as the object that they are."""
+    return value if isinstance(value, str) else "" if value is None else json_text(value)

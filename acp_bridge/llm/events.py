@@ -3,6 +3,7 @@
 Owns what is read of a payload and what counts as none. Pure. Knows no provider's shapes.
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -10,15 +11,11 @@ from typing import Any, cast
 import orjson
 
 from acp_bridge.content import JsonObject
-from acp_bridge.limits import VALUES
-from acp_bridge.text import mended, read_json
+from acp_bridge.limits import EVENT_DEPTH, VALUES
+from acp_bridge.text import MAX_SAFE_INTEGER, is_deeper, mended, read_json
 
 DONE = b"[DONE]"
 """The payload that ends a stream with most providers."""
-
-_DEPTH = 250
-"""Levels that the log's own writer takes."""
-
 
 _MARKS = re.compile(r'["\\{}\[\]]')
 
@@ -32,13 +29,22 @@ def objects_in(payload: bytes) -> list[JsonObject]:
     if len(payload) > VALUES and sum(map(payload.count, (b"{", b"[", b","))) > VALUES:
         raise ValueError(f"it has more than {VALUES:,} values")
     value: Any = read_json(payload)
+    if payload.count(b"[") + payload.count(b"{") > EVENT_DEPTH and is_deeper(value, EVENT_DEPTH):
+        raise ValueError(f"it is nested more than {EVENT_DEPTH} levels deep")  # else every walk through it would fail
     values = cast("list[Any]", value) if isinstance(value, list) else [value]  # Google wraps its errors in a list
     return [cast("JsonObject", item) for item in values if isinstance(item, dict)]
 
 
 def json_text(value: Any) -> str:
     """Return a value that came in an event as JSON text."""
-    return orjson.dumps(mended(value, depth=_DEPTH)).decode()
+    return orjson.dumps(mended(value, depth=EVENT_DEPTH)).decode()
+
+
+def counted(value: Any) -> int | None:
+    """Return a count that came in an event, as the log can hold it; None where it is none."""
+    if isinstance(value, float) and math.isfinite(value):
+        value = int(value)  # some write their integers as 12.0
+    return min(value, MAX_SAFE_INTEGER) if type(value) is int and value >= 0 else None
 
 
 @dataclass(slots=True)

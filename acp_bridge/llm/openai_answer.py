@@ -9,9 +9,8 @@ from typing import Any, cast
 
 from acp_bridge.content import JsonObject, Usage
 from acp_bridge.limits import CALLS
-from acp_bridge.text import MAX_SAFE_INTEGER
 
-from .events import DONE, Nesting, json_text, objects_in
+from .events import DONE, Nesting, counted, json_text, objects_in
 from .failures import Provider, says_error
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
 from .opaque import Keeping, Kept, TooMuch, ids_in
@@ -94,8 +93,8 @@ class OpenAIAnswer:
             return [self.provider.told(error)]
         if "choices" not in chunk and says_error(chunk):
             return [self.provider.told(chunk)]
-        if usage := chunk.get("usage"):
-            self._usage = _usage(usage)
+        if isinstance(usage := chunk.get("usage"), dict) and usage:
+            self._usage = _usage(cast("JsonObject", usage))
         choices: Any = chunk.get("choices")
         if not choices:
             return []
@@ -250,10 +249,10 @@ def _inner_text(part: Any) -> str:
 def _usage(usage: JsonObject) -> Usage:
     """Return disjoint counts: here the cached are within the prompt's, the reasoning within the completion's."""
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    details: JsonObject = usage.get("prompt_tokens_details") or {}
+    details = _inner(usage, "prompt_tokens_details")
     cached = _count(details, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
     written = _count(details, "cache_write_tokens")
-    thought = _count(usage.get("completion_tokens_details") or {}, "reasoning_tokens")
+    thought = _count(_inner(usage, "completion_tokens_details"), "reasoning_tokens")
     return Usage(
         input_tokens=max(0, prompt - cached - written),
         output_tokens=completion - thought if thought <= completion else completion,  # xAI counts them beside
@@ -264,5 +263,9 @@ def _usage(usage: JsonObject) -> Usage:
 
 
 def _count(value: JsonObject, key: str) -> int:
-    count = value.get(key)
-    return min(count, MAX_SAFE_INTEGER) if isinstance(count, int) and count > 0 else 0
+    return counted(value.get(key)) or 0
+
+
+def _inner(usage: JsonObject, key: str) -> JsonObject:
+    details: Any = usage.get(key)
+    return cast("JsonObject", details) if isinstance(details, dict) else {}

@@ -5,13 +5,12 @@ response that makes no sense) is left out, with a word at debug level.
 """
 
 import logging
-from collections.abc import Iterable
 from typing import Any, Final, cast
 
 import orjson
 
 from acp_bridge.limits import DEPTH, LINE
-from acp_bridge.text import mended_json
+from acp_bridge.text import is_deeper, mended_json
 
 from .envelope import HEAD, TAIL, envelope
 from .messages import (
@@ -98,7 +97,7 @@ def decode(line: bytes | bytearray) -> Message | Invalid | None:
     if not isinstance(document, dict):
         return Invalid(None, INVALID_REQUEST, "a message is one JSON object; batches are not supported")
     members = cast("dict[str, Any]", document)
-    if line.count(b"[") + line.count(b"{") > DEPTH and _is_too_deep(document):
+    if line.count(b"[") + line.count(b"{") > DEPTH and is_deeper(document, DEPTH):
         return _refused(members, _TOO_DEEP)
     return _call(members) if "method" in members else _answer(members)
 
@@ -221,19 +220,3 @@ def _failure(request_id: RequestId, error: Any) -> Failure:
 def _is_id(value: Any) -> bool:
     """Whether a request may carry `value`: no boolean, which Python takes for an integer, and no float."""
     return value is None or type(value) is str or (type(value) is int and -(2**63) <= value < 2**63)
-
-
-def _is_too_deep(document: Any) -> bool:
-    """Whether containers lie more than `DEPTH` levels deep in `document`; level by level, without recursion."""
-    level: list[Any] = [document]
-    for _ in range(DEPTH):
-        level = [
-            child for container in level for child in _children(container) if type(child) is dict or type(child) is list
-        ]
-        if not level:
-            return False
-    return True
-
-
-def _children(container: Any) -> Iterable[Any]:
-    return cast("dict[str, Any]", container).values() if type(container) is dict else container
