@@ -162,13 +162,20 @@ def mended(value: Any, *, depth: int = 64) -> Any:
         case float():
             return value if math.isfinite(value) else str(value)
         case dict() | list() | tuple() if depth == 0:
-            return mended_text(repr(value)[:200])  # pyright: ignore[reportUnknownArgumentType]
+            return _cut_short(value)  # pyright: ignore[reportUnknownArgumentType]
         case dict():
             return {mended_text(str(k)): mended(v, depth=depth - 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case list() | tuple():
             return [mended(item, depth=depth - 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
         case _:
             return mended_text(str(value))
+
+
+def _cut_short(value: object) -> str:
+    try:
+        return mended_text(repr(value)[:200])
+    except RecursionError:  # what is left is still deeper than Python itself goes
+        return "…"
 
 
 def is_deeper(document: Any, levels: int) -> bool:

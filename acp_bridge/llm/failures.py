@@ -12,14 +12,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
-
-import orjson
+from urllib.parse import urljoin
 
 from acp_bridge.content import Failure, FailureKind, JsonObject
 from acp_bridge.limits import EVENT, MIB
-from acp_bridge.text import escaped, mended_text, shortened
+from acp_bridge.text import escaped, mended_text, read_json, shortened
 
 from .endpoint import Endpoint
+from .events import json_text
 from .model import Failed
 from .script import RETRYABLE
 from .settings import PLACE, network_hint
@@ -29,6 +29,8 @@ from .wire import Refused, Stalled, UnreadableBody, is_loopback, shown_url
 logger = logging.getLogger(__name__)
 
 _MAX_MESSAGE = 600
+_LONG_S = 60.0
+"""A wait that is worth a word: nobody waits so long for the next attempt."""
 _HEADERS = (
     "look at the key, and at OPENAI_ORG_ID, OPENAI_PROJECT_ID, OPENAI_CUSTOM_HEADERS, ANTHROPIC_AUTH_TOKEN and "
     f"ANTHROPIC_CUSTOM_HEADERS {PLACE}"
@@ -135,11 +137,20 @@ class Provider:
         if kind == "auth":
             return "; check the key and what the account may use"
         if 300 <= status < 400:
-            to = shown_url(headers.get("location", "")) or "nowhere"
+            to = self._led_to(headers.get("location", ""))
             return f" and leads to {to}, which is not followed: key and conversation go where you say and nowhere else"
+        if kind in RETRYABLE and (seconds := retry_after_s(headers) or 0) > _LONG_S:
+            return f"; it asks to wait {_in_words(seconds)}"
         if status == 404 and self.name != "anthropic" and not self.base_url.endswith("/v1"):
             return f"; check the model's name and the address {self.base_url}, which with most servers ends in /v1"
         return ""
+
+    def _led_to(self, location: str) -> str:
+        """Return where a redirect leads, as it may be shown; whoever answers may write there what they like."""
+        try:
+            return shown_url(urljoin(f"{self.base_url}/", location)) if location else "nowhere"
+        except ValueError:
+            return "an address that cannot be read"
 
     def told(self, error: object) -> Failed:
         """Return what an error object inside a stream means."""
@@ -235,6 +246,13 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, when - time.time())
 
 
+def _in_words(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{max(2, round(seconds / 60))} minutes"
+
+
 def _number(value: str | None) -> float | None:
     try:
         number = float(value or "")
@@ -255,8 +273,8 @@ def _kind(status: int | None, word: str, said: str) -> FailureKind:
 
 def _parsed(body: str) -> JsonObject | None:
     try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        value = read_json(body)
+    except ValueError:
         return None
     if isinstance(value, list) and value:  # Google's compatible endpoint wraps its error in a list
         value = cast("list[Any]", value)[0]
@@ -276,7 +294,7 @@ def _told(body: JsonObject | None) -> tuple[str, str]:
     words = [str(found[key]) for key in ("code", "type") if found.get(key) not in (None, "")]
     word = next((w for w in words if w in _WORD), words[0] if words else "")
     message = found.get("message") or found.get("error") or found.get("detail") or ""
-    return word, message if isinstance(message, str) else orjson.dumps(message).decode()
+    return word, message if isinstance(message, str) else json_text(message)
 
 
 def _plain(body: str) -> str:
