@@ -23,7 +23,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from acp_bridge import __version__
-from acp_bridge.acp import AuthMethod
+from acp_bridge.acp import ClientCapabilities, auth_methods
 from acp_bridge.bridge import Handshake
 from acp_bridge.config import Config
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, leaves
@@ -51,12 +51,6 @@ _DRAIN_S = 0.5
 """The least time that is left for what is queued to be written."""
 
 EXIT_FAILURE = 1
-
-CONFIGURED = AuthMethod(
-    id="configured",
-    name="Use the configured model",
-    description="Set ACP_BRIDGE_MODEL and the provider's key in the agent's environment, or start a local model server",
-)
 
 
 class Ending:
@@ -122,6 +116,7 @@ async def serve(
     tools: "Iterable[Tool]" = (),
     observers: "Iterable[ObserverSource]" = (),
     system: str = "",
+    client: ClientCapabilities | None = None,
 ) -> int:
     """Serve one connection on `wire` until it ends; return the exit code.
 
@@ -129,9 +124,12 @@ async def serve(
         config: all settings.
         wire: the claimed descriptors, or any two others.
         store, policy, open_model, tools, observers, system: see `acp_bridge.replacements.Replacements`.
+        client: the client's capabilities, if its `initialize` was answered already (see `acp_bridge.startup`).
     """
     handshake = Handshake(
-        program_version=__version__, auth_methods=lambda: () if config.model_configured else (CONFIGURED,)
+        program_version=__version__,
+        auth_methods=lambda: auth_methods(configured=config.model_configured),
+        client=client,
     )
 
     def replacements() -> "Replacements":

@@ -12,7 +12,9 @@ from .capabilities import (
     SUPPORTED_VERSIONS,
     AuthMethod,
     ClientCapabilities,
+    auth_methods,
     initialize_result,
+    initialized,
     negotiated_version,
     parse_client,
 )
@@ -29,7 +31,9 @@ __all__ = [
     "AuthMethod",
     "ClientCapabilities",
     "Method",
+    "auth_methods",
     "initialize_result",
+    "initialized",
     "negotiated_version",
     "parse_client",
 ]

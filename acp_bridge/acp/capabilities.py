@@ -36,6 +36,18 @@ class AuthMethod(NamedTuple):
     description: str
 
 
+_CONFIGURED: Final = AuthMethod(
+    id="configured",
+    name="Use the configured model",
+    description="Set ACP_BRIDGE_MODEL and the provider's key in the agent's environment, or start a local model server",
+)
+
+
+def auth_methods(*, configured: bool) -> tuple[AuthMethod, ...]:
+    """Return the ways to authenticate that are left: none where a model is configured."""
+    return () if configured else (_CONFIGURED,)
+
+
 def negotiated_version(requested: Any) -> int:
     """Return the version to answer with: the requested one if it is supported, else the newest (never an echo).
 
@@ -68,6 +80,19 @@ def parse_client(capabilities: Any, info: Any = None) -> ClientCapabilities:
 
 def _members(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def initialized(
+    params: Any, *, program_version: str, auth_methods: tuple[AuthMethod, ...]
+) -> tuple[ClientCapabilities, dict[str, Any]]:
+    """Return what the params of an `initialize` say of the client, and the result that answers it.
+
+    Raises:
+        ValueError: its version is none.
+    """
+    version = negotiated_version(params.get("protocolVersion"))
+    client = parse_client(params.get("clientCapabilities"), params.get("clientInfo"))
+    return client, initialize_result(version, program_version=program_version, auth_methods=auth_methods)
 
 
 def initialize_result(version: int, *, program_version: str, auth_methods: tuple[AuthMethod, ...]) -> dict[str, Any]:

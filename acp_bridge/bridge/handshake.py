@@ -13,9 +13,7 @@ from acp_bridge.acp import (
     AuthMethod,
     ClientCapabilities,
     Method,
-    initialize_result,
-    negotiated_version,
-    parse_client,
+    initialized,
 )
 from acp_bridge.rpc import (
     INTERNAL_ERROR,
@@ -58,14 +56,23 @@ class Handshake:
         client: the client's capabilities, from then on.
     """
 
-    def __init__(self, *, program_version: str, auth_methods: Callable[[], tuple[AuthMethod, ...]]) -> None:
+    def __init__(
+        self,
+        *,
+        program_version: str,
+        auth_methods: Callable[[], tuple[AuthMethod, ...]],
+        client: ClientCapabilities | None = None,
+    ) -> None:
+        """`client` is given where `initialize` was answered already."""
         self.initialized = anyio.Event()
-        self.client = ClientCapabilities()
+        self.client = client or ClientCapabilities()
         self._program_version = program_version
         self._auth_methods = auth_methods
         self._opened = anyio.Event()
         self._taker: Taker | None = None
-        self._begun = False
+        self._begun = client is not None
+        if self._begun:
+            self.initialized.set()
         self._why = ""
 
     def open(self, taker: Taker) -> None:
@@ -118,12 +125,13 @@ class Handshake:
         if self._begun:
             raise RpcError(INVALID_REQUEST, "initialize came a second time on this connection")
         try:
-            version = negotiated_version(params.get("protocolVersion"))
+            self.client, result = initialized(
+                params, program_version=self._program_version, auth_methods=self._auth_methods()
+            )
         except ValueError as exc:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         self._begun = True
-        self.client = parse_client(params.get("clientCapabilities"), params.get("clientInfo"))
-        return initialize_result(version, program_version=self._program_version, auth_methods=self._auth_methods())
+        return result
 
 
 def _too_early(method: str) -> RpcError:

@@ -1,43 +1,44 @@
-"""`acp-bridge serve`: claim the descriptors, serve, end with the exit code that tells how."""
+"""`acp-bridge serve`: claim the descriptors, answer what is asked already, serve.
+
+Owns the arguments and what must happen before the event loop is imported: an editor waits for the first answer. What
+follows it is `serving`.
+"""
 
 import os
-import sys
+import signal
 from importlib import import_module
+from types import FrameType
 
-import anyio
-
-from acp_bridge.app import serve
-from acp_bridge.config import Config, load
+from acp_bridge import __version__
+from acp_bridge.acp import auth_methods
+from acp_bridge.config import load
+from acp_bridge.descriptors import claim_stdio
 from acp_bridge.errors import ConfigError
-from acp_bridge.rpc import open_stdio
-
-from .inspection import refuse_inspection
-from .logs import log_to_stderr
-
-_SWITCH_S = 0.001
-"""How long a thread that computes, such as one that imports or loads, keeps the event loop waiting; else 5 ms."""
+from acp_bridge.startup import Begun, begin
 
 
 def main(argv: list[str]) -> int:
-    """Serve one connection on stdin and stdout.
+    """Serve one connection on stdin and stdout; return the exit code.
 
     Raises:
         ConfigError: an argument or a setting is not known.
     """
     trace = _trace_folder(argv)
     config = load(os.environ)
-    log = log_to_stderr(config.log, config.secrets)
-    refuse_inspection()
-    try:
-        return _serve(config) if trace is None else int(import_module(f"{__package__}.trace").serve(config, trace))
-    finally:
-        log.flush()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _end)  # until the event loop takes them
+    claimed = claim_stdio()
+    begun = Begun()
+    if trace is None:  # a trace begins with the first byte
+        known = auth_methods(configured=config.model_configured)
+        begun = begin(claimed, program_version=__version__, auth_methods=known)
+    return int(import_module(f"{__package__}.serving").serve(config, claimed, begun, trace))
 
 
-def _serve(config: Config) -> int:
-    sys.setswitchinterval(_SWITCH_S)
-    wire = open_stdio()  # before there is an event loop, whose own descriptors could take a missing one's number
-    return anyio.run(serve, config, wire)
+def _end(number: int, frame: FrameType | None) -> None:
+    """End as the signals do later, at once: no session is open."""
+    del frame
+    os._exit(128 + number)
 
 
 def _trace_folder(argv: list[str]) -> str | None:

@@ -11,21 +11,21 @@ import anyio
 
 from acp_bridge import app
 from acp_bridge.config import Config
-from acp_bridge.rpc import open_stdio
+from acp_bridge.rpc import Wire
 from acp_bridge.runtime import home_of, keyed_route
 from acp_bridge.testing import TracedWire, begin_trace, write_scenario
 
 
-def serve(config: Config, folder: str) -> int:
-    """Serve one connection on stdin and stdout, traced into `folder`; return the exit code.
+def serve(config: Config, wire: Wire, folder: str) -> int:
+    """Serve one connection on `wire`, traced into `folder`; return the exit code.
 
     Raises:
         ConfigError: the folder holds something already.
     """
     trace = Path(folder)
     route = begin_trace(trace, home=home_of(config), route=config.model or keyed_route(config), environ=config.environ)
-    wire = TracedWire(open_stdio(), trace, config.secrets)
+    traced = TracedWire(wire, trace, config.secrets)
     try:
-        return anyio.run(app.serve, replace(config, model=route or config.model), wire)
+        return anyio.run(app.serve, replace(config, model=route or config.model), traced)
     finally:
-        write_scenario(trace, wire.secrets)
+        write_scenario(trace, traced.secrets)

@@ -16,6 +16,8 @@ import anyio
 from anyio import from_thread
 from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
+from acp_bridge.descriptors import claim_stdio
+
 READ_SIZE: Final = 64 * 1024
 READ_AHEAD: Final = 4  # blocks read and not yet received; a pipe holds one
 JOIN_SIZE: Final = 256 * 1024
@@ -27,22 +29,8 @@ logger = logging.getLogger(__name__)
 
 
 def open_stdio() -> "Wire":
-    """Take stdin and stdout for the protocol, so that nothing else in this process or its children can reach them.
-
-    Missing descriptors 0 to 2 are opened on the null device. Afterwards 0 reads nothing and 1 goes where stderr goes.
-    Call it first of all, before there is an event loop: what a loop opens for itself takes the missing numbers.
-    """
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number, which is `fd`
-    source, sink = os.dup(0), os.dup(1)  # closed in children
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)  # what lies unflushed in `sys.stdout` follows, and so cannot spoil the protocol
-    return Wire(source, sink)
+    """Return the wire over stdin and stdout, which nothing else can reach from now on (see `claim_stdio`)."""
+    return Wire(*claim_stdio())
 
 
 class Wire:
@@ -58,15 +46,16 @@ class Wire:
         broken: set once the other side stopped taking what is sent. The input ends with it.
     """
 
-    def __init__(self, source: int, sink: int) -> None:
+    def __init__(self, source: int, sink: int, read: bytes = b"") -> None:
+        """`read` is what was read from `source` already: it is received first."""
         self.broken = anyio.Event()
         self._source = source
         self._sink = sink
         self._token: EventLoopToken | None = None
         self._closing = False
 
-        self._blocks: deque[bytes] = deque()
-        self._room = threading.Semaphore(READ_AHEAD)
+        self._blocks: deque[bytes] = deque([read] if read else [])
+        self._room = threading.Semaphore(READ_AHEAD - len(self._blocks))
         self._arrived = anyio.Event()
         self._ended = False
 

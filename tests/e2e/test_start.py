@@ -65,7 +65,6 @@ def test_nothing_heavy_is_imported_before_the_answer_to_initialize(tmp_path: Pat
     """§9.97 Q, case 65: at the answer to initialize no pydantic, mcp, openai, anthropic, httpx or rich is loaded."""
     loaded = loaded_at_the_answer(tmp_path)
     assert "orjson" in loaded
-    assert "anyio" in loaded
     assert not loaded & set(HEAVY)
 
 
