@@ -26,7 +26,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome, place_of
 from acp_bridge.config import Config
 from acp_bridge.content import Failure, PromptBlock, Text, mended_block
-from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves
+from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves, no_stray_cancellation
 from acp_bridge.errors import BarrierFailed, ConfigError
 from acp_bridge.llm import Model
 from acp_bridge.replacements import Replacements
@@ -150,7 +150,8 @@ class _Front:
             await anyio.sleep(0.01)
 
     async def ask(self, question: Question) -> Choice:
-        return await self._permit(question)
+        async with no_stray_cancellation():  # else the call would vanish from its batch without a result
+            return await self._permit(question)
 
     async def inquire(self, call_id: str, question: str, options: tuple[str, ...]) -> UserAnswer:
         del call_id, question, options

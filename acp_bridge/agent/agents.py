@@ -7,6 +7,8 @@ import logging
 
 from anyio.abc import TaskGroup
 
+from acp_bridge.effects import no_stray_cancellation
+
 from .agent import Agent, CancelCause
 
 logger = logging.getLogger(__name__)
@@ -30,7 +32,8 @@ class Agents:
 
     async def _run(self, agent: Agent) -> None:
         try:
-            await agent.run()
+            async with no_stray_cancellation():  # else it would end the agents of all other sessions
+                await agent.run()
         except Exception:
             logger.exception("the agent of session %s failed", agent.journal.session_id)
 

@@ -9,7 +9,7 @@ Decision: parts are entered as they are listed, and nothing sorts them. A part g
 get nothing else, so two parts that need one another in the wrong order fail at set-up, by name.
 """
 
-from .cancellation import Cancellation
+from .cancellation import Cancellation, StrayCancellation, no_stray_cancellation
 from .closing import close_together
 from .composition import Given, Key, Part, composed, leaves
 from .deadline import Deadline, last_words
@@ -26,6 +26,7 @@ __all__ = [
     "Part",
     "Registration",
     "Registry",
+    "StrayCancellation",
     "close_together",
     "composed",
     "hosting",
@@ -34,4 +35,5 @@ __all__ = [
     "let_go",
     "long_lived",
     "manages_itself",
+    "no_stray_cancellation",
 ]

@@ -1,9 +1,46 @@
-"""Cancellation that remembers why, and that reaches only the awaits that may be cut short."""
+"""Cancellation that remembers why, and that reaches only the awaits that may be cut short.
 
-from collections.abc import Generator
-from contextlib import contextmanager
+Owns, too, what becomes of a cancellation that nobody asked for.
+"""
+
+from asyncio import CancelledError, current_task  # noqa: TID251  what only asyncio has is asked of it alone
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+
+
+class StrayCancellation(RuntimeError):
+    """Somebody's code was cancelled inside, and let that out; nobody had cancelled whoever called it."""
+
+
+@asynccontextmanager
+async def no_stray_cancellation() -> AsyncGenerator[None]:
+    """Make an error of a cancellation that nobody asked for; one that somebody did goes through.
+
+    Under asyncio, code that awaits a task or future which it, or its library, has cancelled lets the cancellation out.
+    A task group takes that for its own, and ends all its tasks without a word. trio knows no such thing.
+
+    Raises:
+        StrayCancellation: the block was left by one.
+    """
+    try:
+        yield
+    except CancelledError as exc:
+        if not _is_being_cancelled():
+            raise StrayCancellation("something that it awaited was cancelled, and not by its caller") from exc
+        await checkpoint_if_cancelled()  # a scope ends by nothing but a cancellation of its own; this need not be one
+        raise
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancels the task that runs, by asyncio's own means or by a scope."""
+    try:
+        task = current_task()
+    except RuntimeError:  # trio runs: its own cancellation is of another type, so this one was nobody's
+        return False
+    return task is None or task.cancelling() > 0 or anyio.get_current_task().has_pending_cancellation()
 
 
 class Cancellation:

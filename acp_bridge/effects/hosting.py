@@ -15,6 +15,8 @@ from typing import cast
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from .cancellation import no_stray_cancellation
+
 logger = logging.getLogger(__name__)
 
 
@@ -83,7 +85,7 @@ class _Guest:
         try:
             with self._scope:
                 self._scope.deadline = anyio.current_time() + enter_s
-                async with self._part as self.value:
+                async with no_stray_cancellation(), self._part as self.value:
                     entered = True
                     self._scope.shield = True  # from now on only `leave` ends it, and its deadline
                     self._scope.deadline = math.inf

@@ -11,6 +11,7 @@ from typing import Any, Final, cast, get_args
 import anyio
 
 from acp_bridge.content import Failure, Usage
+from acp_bridge.effects import no_stray_cancellation
 from acp_bridge.errors import BridgeError
 from acp_bridge.session import ModelRequest
 from acp_bridge.text import describe
@@ -51,8 +52,9 @@ class ContainedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Pass its answer on; what is no answer ends it as a failure that no retry mends."""
         try:
-            await self._entered()
             async with AsyncExitStack() as closing:
+                await closing.enter_async_context(no_stray_cancellation())
+                await self._entered()
                 deltas: Any = self._model.stream(request)
                 if hasattr(deltas, "aclose"):
                     closing.push_async_callback(deltas.aclose)
@@ -77,7 +79,8 @@ class ContainedModel:
             Exception: as it does, with a note that names it.
         """
         try:
-            await self._model.aclose()
+            async with no_stray_cancellation():
+                await self._model.aclose()
         except Exception as exc:
             exc.add_note(f"the model {self._part} could not be closed")
             raise

@@ -14,6 +14,7 @@ from typing import Final, get_args
 
 import anyio
 
+from acp_bridge.effects import no_stray_cancellation
 from acp_bridge.errors import BarrierFailed, BarrierTimeout, ConfigError
 
 from .policy import BarrierKind, Durable, Policy
@@ -112,7 +113,8 @@ class VerifiedPolicy:
         seconds = self.deadline_s * _GRACE + _GRACE_S
         try:
             with anyio.fail_after(seconds, shield=kind in _SEEN_THROUGH):
-                await wait(journal)
+                async with no_stray_cancellation():
+                    await wait(journal)
         except BarrierFailed:
             raise
         except TimeoutError as exc:

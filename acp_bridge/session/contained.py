@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
+from acp_bridge.effects import no_stray_cancellation
 from acp_bridge.errors import StoreError, StorePoisoned
 from acp_bridge.text import describe
 
@@ -29,7 +30,8 @@ class _Boundary:
     async def call(self, method: str, body: Callable[[], Awaitable[T]], *wanted: type) -> T:
         """Return what the part's method returned; a `StoreError` of its own goes through as it is."""
         try:
-            value = await body()
+            async with no_stray_cancellation():
+                value = await body()
         except StoreError:
             raise
         except Exception as exc:

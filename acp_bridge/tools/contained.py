@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 import orjson
 
 from acp_bridge.content import Diff, Effect, Image, JsonObject, Location, ShownBlock, Text, ToolKind
+from acp_bridge.effects import no_stray_cancellation
 from acp_bridge.errors import ConfigError, ToolError
 from acp_bridge.session.events import ResultCode
 from acp_bridge.text import describe, escaped
@@ -72,7 +73,8 @@ class ContainedTool:
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Have it done."""
         try:
-            output = await self._tool.run(arguments, call)
+            async with no_stray_cancellation():
+                output = await self._tool.run(arguments, call)
         except ToolError:
             raise
         except Exception as exc:
@@ -120,7 +122,8 @@ class _ContainedPreviewing(ContainedTool):
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Have it shown; who is asked is told if it cannot be."""
         try:
-            shown: object = await self._previewing.preview(arguments, call)
+            async with no_stray_cancellation():
+                shown: object = await self._previewing.preview(arguments, call)
         except ToolError:
             raise
         except Exception as exc:

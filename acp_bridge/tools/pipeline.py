@@ -12,7 +12,7 @@ import anyio
 import orjson
 
 from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolRequest
-from acp_bridge.effects import Cancellation
+from acp_bridge.effects import Cancellation, no_stray_cancellation
 from acp_bridge.errors import BarrierFailed, ToolError
 from acp_bridge.limits import RESULT
 from acp_bridge.redaction import Secrets, stands_for
@@ -251,7 +251,8 @@ class Pipeline:
     async def _ran(self, request: ToolRequest, arguments: JsonObject, access: Access, progress: Progress) -> ToolOutput:
         try:
             with self.cancellation.scope():
-                return await progress.run(arguments, access)
+                async with no_stray_cancellation():  # else the call would vanish from its batch without a result
+                    return await progress.run(arguments, access)
         except ToolError as exc:
             return _refusal(exc.code, str(exc))
         except Exception:
