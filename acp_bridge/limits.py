@@ -48,6 +48,20 @@ PATH: Final = 4096
 DRAWN: Final = 500_000
 """Characters of one change of a file, before and after, that are logged and shown."""
 
+# --- pictures ---
+PICTURE: Final = 3840 * KIB
+"""Bytes of one picture: 5 MiB in base64, which is what the narrowest provider takes."""
+PICTURE_SIDE: Final = 8000
+"""Pixels of its longer side; likewise."""
+RESULT_PICTURES: Final = 8
+"""Pictures of one result."""
+RESULT_PICTURE_BYTES: Final = 8 * MIB
+"""Bytes of all of them."""
+SENT_PICTURES: Final = 20
+"""Pictures of one request: of more, the narrowest provider takes only small ones."""
+SENT_PICTURE_BYTES: Final = 16 * MIB
+"""Bytes of all of them, which is 22 MB in base64 where a request may have 32."""
+
 # --- commands and results ---
 COMMAND: Final = 64_000
 """Characters of a command as it is shown: who is asked sees all of it."""
@@ -71,7 +85,7 @@ SERVER_TOOLS: Final = 64
 SESSION_TOOLS: Final = 128
 """Tools of all servers of a session."""
 
-Unit: TypeAlias = Literal["bytes", "characters", "levels", "calls", "changes", "values", "tools"]
+Unit: TypeAlias = Literal["bytes", "characters", "levels", "calls", "changes", "values", "tools", "pictures", "pixels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +128,12 @@ TABLE: Final = (
     Limit("a command's output, its end", OUTPUT_TAIL, "bytes", "the middle is left out and counted"),
     Limit("a command's whole output in a file", SPILL, "bytes", "the file ends there, and the result says so"),
     Limit("a block of a result", RESULT, "characters", "cut in its middle, and says so"),
+    Limit("a picture of a result", PICTURE, "bytes", "left out, and the model is told why"),
+    Limit("a side of a picture of a result", PICTURE_SIDE, "pixels", "left out, and the model is told why"),
+    Limit("pictures of a result", RESULT_PICTURES, "pictures", "the rest is named as left out"),
+    Limit("all pictures of a result", RESULT_PICTURE_BYTES, "bytes", "the rest is named as left out"),
+    Limit("pictures that a request holds", SENT_PICTURES, "pictures", "earlier ones are told of in words"),
+    Limit("all pictures that a request holds", SENT_PICTURE_BYTES, "bytes", "earlier ones are told of in words"),
     Limit("tools that call tools", NESTED_CALLS, "levels", "the inner call is refused"),
     Limit("a message of an MCP server", SERVER_LINE, "bytes", "dropped; its call fails"),
     Limit("tools of an MCP server", SERVER_TOOLS, "tools", "the rest is named as left out"),

@@ -239,7 +239,7 @@ class Turn:
         try:
             with self.cancellation.scope():
                 model = await self.models.opened(self._setting.route)
-                request = await self.journal.request()
+                request = await self.journal.request(takes_images=model.takes_images)
                 if self.cancellation.cause is None:  # looked at again after the waits: nothing is sent after a cancel
                     received.append(await self._received(model, request, answer, step, message_id))
         except BridgeError as exc:

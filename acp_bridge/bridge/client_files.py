@@ -13,7 +13,7 @@ from acp_bridge.acp import RESOURCE_NOT_FOUND, ClientCapabilities, Method
 from acp_bridge.acp.inbound import FileText, parsed
 from acp_bridge.errors import ToolError
 from acp_bridge.rpc import Peer, RpcError
-from acp_bridge.tools import ABSENT, Files, FileState, digest
+from acp_bridge.tools import ABSENT, Files, FileState, PictureFile, digest
 
 from .asking import asked, reason
 
@@ -26,6 +26,14 @@ class ClientFiles:
     client: ClientCapabilities
     session_id: str
     disk: Files
+
+    async def find_picture(self, path: Path) -> PictureFile | None:
+        """Return the picture on the disk: a client gives text alone.
+
+        Raises:
+            ToolError: it is too large to be taken.
+        """
+        return await self.disk.find_picture(path)
 
     async def look(self, path: Path) -> FileState:
         """Return the text as the editor has it, beside what lies on the disk.

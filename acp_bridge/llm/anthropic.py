@@ -4,7 +4,7 @@ Owns the dressing of our request in Anthropic's shapes and the sending. What com
 Imported only when such a route is opened: the SDK costs most of a second.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
 from typing import Any, assert_never, cast
@@ -24,7 +24,7 @@ from acp_bridge.content import (
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
 from .anthropic_answer import AnthropicAnswer
-from .dress import arguments_object, image_bytes, link_text, lost_text, resource_text, wire_id
+from .dress import Sent, arguments_object, link_text, resource_text, sent, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta, Failed
@@ -134,7 +134,7 @@ class _Dress:
                 case FromAssistant():
                     _add(dressed, "assistant", self._assistant(message))
                 case FromTools(answers):
-                    _add(dressed, "user", [self._result(answer) for answer in answers])
+                    _add(dressed, "user", [*map(self._result, answers), *self._pictures_of_errors(answers)])
                 case _:
                     assert_never(message)
         if dressed and dressed[0]["role"] != "user":
@@ -161,12 +161,20 @@ class _Dress:
         return said
 
     def _result(self, answer: ToolAnswer) -> JsonObject:
-        content = [part for part in map(self._part, answer.content) if _says_something(part)]
+        blocks = [block for block in answer.content if not (answer.is_error and isinstance(block, Image))]
+        content = [part for part in map(self._part, blocks) if _says_something(part)]
         result: JsonObject = {"type": "tool_result", "tool_use_id": wire_id(answer.call_id), "content": content}
         if answer.is_error:
             result["is_error"] = True
             result["content"] = content or [_NOTHING]  # an error must say something
         return result
+
+    def _pictures_of_errors(self, answers: Sequence[ToolAnswer]) -> Iterator[JsonObject]:
+        """Yield, to stand behind all results, the pictures of those that are errors, which may hold text alone."""
+        for answer in answers:
+            if answer.is_error and (pictures := [block for block in answer.content if isinstance(block, Image)]):
+                yield {"type": "text", "text": f"Pictures of the tool result {wire_id(answer.call_id)}:"}
+                yield from map(self._part, pictures)
 
     def _part(self, block: PromptBlock) -> JsonObject:
         match block:
@@ -176,13 +184,12 @@ class _Dress:
                 text = link_text(block)
             case Resource():
                 text = resource_text(block)
-            case Image() if not self.endpoint.takes_images:
-                text = lost_text(block, "was left out: this model does not take it")
             case Image():
-                if (data := image_bytes(block, self.request.files)) is not None:
-                    source = {"type": "base64", "media_type": block.mime_type, "data": data}
+                picture = sent(block, self.request, self.endpoint, bounded=True)
+                if isinstance(picture, Sent):
+                    source = {"type": "base64", "media_type": picture.mime_type, "data": picture.data}
                     return {"type": "image", "source": source}
-                text = lost_text(block)
+                text = picture
             case _:
                 assert_never(block)
         return {"type": "text", "text": text}

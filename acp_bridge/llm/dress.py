@@ -6,13 +6,17 @@ Owns the words. Knows no provider's message shapes.
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink
+from acp_bridge.pictures import HEAD, Facts, examined, kind_of
+from acp_bridge.session import BLIND, LOST, ModelRequest, picture_words
 from acp_bridge.text import mended, read_json
+
+from .endpoint import Endpoint
 
 _DEPTH = 250  # levels that orjson writes
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -42,15 +46,35 @@ def resource_text(resource: Resource) -> str:
     return f"{resource.uri}:\n{fence}\n{resource.text}{end}{fence}"
 
 
-def image_bytes(image: Image, files: Mapping[str, bytes]) -> str | None:
-    """Return the picture in base64, None if it is lost."""
-    data = files.get(image.file)
-    return None if data is None else base64.b64encode(data).decode()
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A picture as it is sent: of the kind that its bytes show, whatever it was said to be; in base64."""
+
+    mime_type: str
+    data: str
 
 
-def lost_text(image: Image, why: str = "is lost: the session's copy of it is gone") -> str:
-    """Return what the model reads in place of a picture that cannot be sent."""
-    return f"[a picture ({image.mime_type}{f', {image.uri}' if image.uri else ''}) {why}]"
+def sent(image: Image, request: ModelRequest, endpoint: Endpoint, *, bounded: bool = False) -> Sent | str:
+    """Return a picture as it goes to a provider, or what the model reads in its place.
+
+    Args:
+        image: as the log has it.
+        request: holds its bytes, unless they are lost.
+        endpoint: knows what its model takes, and what its server has refused.
+        bounded: the provider refuses a whole request for one picture beyond the bounds, or of another kind.
+    """
+    if not endpoint.takes_images:
+        return picture_words(image, BLIND)
+    if image.file in endpoint.spoiled:
+        return picture_words(image, "was left out: the model's server refused it")
+    if (data := request.files.get(image.file)) is None:
+        return picture_words(image, LOST)
+    kind = kind_of(data[:HEAD]) or image.mime_type
+    if bounded:
+        facts = examined(data, whole=False)
+        if not isinstance(facts, Facts):
+            return picture_words(image, f"was left out: {facts}")
+    return Sent(kind, base64.b64encode(data).decode())
 
 
 def arguments_object(text: str) -> JsonObject:

@@ -15,6 +15,7 @@ class Endpoint:
         stall_s: how long it may send nothing of an answer, whatever else it keeps sending.
         max_output_tokens: for providers that insist on a limit.
         refused: members that the server gives and does not take back.
+        spoiled: pictures that the server has refused, by content file.
         network: the variables that the HTTP library reads.
     """
 
@@ -30,4 +31,5 @@ class Endpoint:
     stall_s: float = 600
     max_output_tokens: int = 32_000
     refused: frozenset[str] = frozenset()
+    spoiled: frozenset[str] = frozenset()
     network: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)

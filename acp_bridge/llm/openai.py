@@ -4,6 +4,7 @@ Owns the dressing of our request in OpenAI's shapes and the sending. What comes 
 Imported only when such a route is opened: the SDK costs most of a second.
 """
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from acp_bridge.content import (
 )
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
-from .dress import arguments_text, image_bytes, link_text, lost_text, resource_text, wire_id
+from .dress import Sent, arguments_text, link_text, resource_text, sent, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta, Failed
@@ -35,6 +36,7 @@ from .refusals import once_more, refused_members, refuses_images
 from .thinking import DEFAULT, OPTION, asked_of_others
 from .wire import http_options, setting_up
 
+_MISTRAL = re.compile(r"(?:.*/)?(?:mistral|ministral|magistral|codestral|devstral|pixtral)", re.IGNORECASE)
 _NO_KEY = "none"  # the SDK insists on one; servers that want none take any
 
 
@@ -132,29 +134,44 @@ class _Dress:
     def messages(self) -> list[JsonObject]:
         request = self.request
         dressed: list[JsonObject] = [{"role": "system", "content": request.system}] if request.system else []
+        pictures: list[PromptBlock] = []  # of the results before
         for message in request.messages:
             match message:
                 case FromUser(content):
-                    dressed.append({"role": "user", "content": self._content(content)})
+                    dressed += self._user(dressed, (*pictures, *content))
+                    pictures = []
                 case FromAssistant():
+                    dressed += self._user(dressed, pictures)
                     dressed += self._assistant(message)
+                    pictures = []
                 case FromTools(answers):
-                    dressed += self._results(answers)
+                    dressed += self._results(answers, pictures)
                 case _:
                     assert_never(message)
-        return dressed
+        return [*dressed, *self._user(dressed, pictures)]
 
-    def _results(self, answers: Sequence[ToolAnswer]) -> list[JsonObject]:
+    def _user(self, before: Sequence[JsonObject], content: Sequence[PromptBlock]) -> list[JsonObject]:
+        """Return what the user says; between it and a tool's result some want to hear the assistant."""
+        if not content:
+            return []
+        user: JsonObject = {"role": "user", "content": self._content(content)}
+        bridge = self._wants_a_bridge and before and before[-1]["role"] == "tool"
+        return [{"role": "assistant", "content": "(read)"}, user] if bridge else [user]
+
+    @property
+    def _wants_a_bridge(self) -> bool:
+        """Whether a user's message right behind a tool's is refused: by Mistral, and by its models' templates."""
+        return self.endpoint.provider == "mistral" or _MISTRAL.match(self.endpoint.model) is not None
+
+    def _results(self, answers: Sequence[ToolAnswer], pictures: list[PromptBlock]) -> list[JsonObject]:
+        """Return the results; their pictures join those that follow: a tool's message takes text alone."""
         dressed: list[JsonObject] = []
-        pictures: list[PromptBlock] = []
         for answer in answers:
             texts = [block.text for block in answer.content if isinstance(block, Text)]
             if found := [block for block in answer.content if isinstance(block, Image)]:
                 texts.append("[its pictures follow in the next message]")
                 pictures += [Text(text=f"Pictures of the tool result {self._id(answer.call_id)}:"), *found]
             dressed.append({"role": "tool", "tool_call_id": self._id(answer.call_id), "content": "\n".join(texts)})
-        if pictures:  # a tool's message takes text alone
-            dressed.append({"role": "user", "content": self._content(pictures)})
         return dressed
 
     def _assistant(self, message: FromAssistant) -> list[JsonObject]:
@@ -210,12 +227,12 @@ class _Dress:
                 text = link_text(block)
             case Resource():
                 text = resource_text(block)
-            case Image() if not self.endpoint.takes_images:
-                text = lost_text(block, "was left out: this model does not take it")
             case Image():
-                if (data := image_bytes(block, self.request.files)) is not None:
-                    return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{data}"}}
-                text = lost_text(block)
+                picture = sent(block, self.request, self.endpoint)
+                if isinstance(picture, Sent):
+                    url = f"data:{picture.mime_type};base64,{picture.data}"
+                    return {"type": "image_url", "image_url": {"url": url}}
+                text = picture
             case _:
                 assert_never(block)
         return {"type": "text", "text": text}

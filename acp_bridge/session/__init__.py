@@ -50,6 +50,7 @@ from .events import (
 )
 from .journal import BACKGROUND_S, Journal, Observer, ObserverSource
 from .log import Log, State
+from .pictures import BLIND, LOST, picture_words
 from .plans import plan_left, plans_shown
 from .policy import BarrierKind, Durable, Policy
 from .recovery import Interruption, Recovery, continuable, interruptions, recovery_of
@@ -70,7 +71,9 @@ from .transcript import (
 
 __all__ = [
     "BACKGROUND_S",
+    "BLIND",
     "CUT_OFF",
+    "LOST",
     "NEVER_RAN",
     "AssistantDelta",
     "AssistantMessage",
@@ -142,6 +145,7 @@ __all__ = [
     "interruption_text",
     "interruptions",
     "milliseconds_now",
+    "picture_words",
     "plan_left",
     "plans_shown",
     "recovery_of",

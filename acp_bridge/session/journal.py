@@ -24,6 +24,7 @@ from acp_bridge.text import mended_text
 from .codec import encode_event
 from .events import AssistantDelta, AssistantMessage, DeltaKind, Event, Record
 from .log import Log
+from .pictures import pictures_in, with_newest_pictures, without_pictures
 from .store import HeldSession
 from .transcript import ModelRequest
 
@@ -139,17 +140,27 @@ class Journal:
             _contained(observer.recorded, record)
         return record
 
-    def attach(self, data: bytes) -> str:
-        """Take the bytes of a content file that the next event names; return the name. They are stored before it."""
-        name = hashlib.sha256(data).hexdigest()
+    def attach(self, data: bytes, name: str = "") -> str:
+        """Take the bytes of a content file that the next event names; return the name. They are stored before it.
+
+        Args:
+            data: what the file holds.
+            name: its SHA-256 in hex, where that was made already, e.g. in a thread.
+        """
+        name = name or hashlib.sha256(data).hexdigest()
         self._attached[name] = data
         return name
 
-    async def request(self) -> ModelRequest:
+    async def request(self, *, takes_images: bool = True) -> ModelRequest:
         """Return the model request that the log makes now, with its content files; lost ones are left out."""
         request = self.log.request()
-        names = self.log.transcript.files
-        return replace(request, files=await self.contents(names)) if names else request
+        if not self.log.transcript.files:
+            return request
+        if not takes_images:
+            return replace(request, messages=without_pictures(request.messages))
+        messages = with_newest_pictures(request.messages)
+        names = dict.fromkeys(image.file for image in pictures_in(messages))
+        return replace(request, messages=messages, files=await self.contents(names))
 
     async def contents(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the bytes of content files by name; lost ones are left out."""

@@ -217,6 +217,7 @@ class Transcript:
         """Put the results, once all are there, directly behind their requests, whatever was said meanwhile."""
         if event.call_id not in self._waiting:
             return
+        self._note_files(event.content)
         self._waiting[event.call_id] = ToolAnswer(event.call_id, event.content, event.is_error)
         answers = [answer for answer in self._waiting.values() if answer is not None]
         if len(answers) == len(self._waiting):

@@ -7,7 +7,7 @@ from .ask_user import AskUser
 from .contained import composed_tools, contained
 from .drawing import title
 from .edit_file import EditFile
-from .files import ABSENT, Files, FileState, LocalFiles, digest
+from .files import ABSENT, Files, FileState, LocalFiles, PictureFile, digest
 from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
 from .known_files import KnownFiles
 from .list_files import ListFiles
@@ -18,7 +18,7 @@ from .pipeline import Pipeline, Watcher
 from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
-from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
+from .tool import Access, Call, Drawing, Picture, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
 from .understanding import hidden_arguments, parsed_arguments, understood
 from .update_plan import UpdatePlan
 from .write_file import WriteFile
@@ -42,6 +42,8 @@ __all__ = [
     "Mode",
     "PermissionOption",
     "Permit",
+    "Picture",
+    "PictureFile",
     "Pipeline",
     "Previewing",
     "Question",

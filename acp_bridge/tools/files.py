@@ -18,7 +18,8 @@ from typing import Protocol
 import anyio.to_thread
 
 from acp_bridge.errors import ToolError
-from acp_bridge.limits import TEXT_FILE
+from acp_bridge.limits import PICTURE, TEXT_FILE
+from acp_bridge.pictures import HEAD, kind_of, oversized
 
 FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO or a device must not block
@@ -54,8 +55,24 @@ class FileState:
 ABSENT = FileState(None, "", "")
 
 
+@dataclass(frozen=True, slots=True)
+class PictureFile:
+    """A picture on the disk, and its SHA-256 in hex."""
+
+    data: bytes
+    digest: str
+
+
 class Files(Protocol):
     """Where text comes from and goes to: the disk, or an editor with its unsaved buffers."""
+
+    async def find_picture(self, path: Path) -> PictureFile | None:
+        """Return what lies on the disk at an absolute, checked path if it begins as a picture; else None.
+
+        Raises:
+            ToolError: it is a picture, and too large to be taken.
+        """
+        ...
 
     async def look(self, path: Path) -> FileState:
         """Return what there is at an absolute, checked path.
@@ -85,6 +102,10 @@ class Files(Protocol):
 class LocalFiles:
     """Text on the disk. Line ends and a byte order mark are part of the text."""
 
+    async def find_picture(self, path: Path) -> PictureFile | None:
+        """Read the whole picture, opened as a text is."""
+        return await anyio.to_thread.run_sync(_find_picture, path)
+
     async def look(self, path: Path) -> FileState:
         """Read the whole text, opened part by part from `/`, so that no link put there meanwhile is followed."""
         return await anyio.to_thread.run_sync(_look, path)
@@ -109,6 +130,31 @@ def _look(path: Path) -> FileState:
         raise _refusal(path, exc) from exc
     found = hashlib.sha256(data).hexdigest()
     return FileState(_decoded(data, path), found, found, disk_time_ms=facts.st_mtime_ns // 1_000_000)
+
+
+def _find_picture(path: Path) -> PictureFile | None:
+    try:
+        with held(path.parent) as folder:
+            fd = os.open(path.name or ".", READ, dir_fd=folder)
+            try:
+                return _picture_in(fd, path)
+            finally:
+                os.close(fd)
+    except OSError:  # whatever is wrong with it, reading it as text says
+        return None
+
+
+def _picture_in(fd: int, path: Path) -> PictureFile | None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode) or not (kind := kind_of(data := os.read(fd, HEAD))):
+        return None
+    while len(data) <= PICTURE and (part := os.read(fd, 1 << 20)):
+        data += part
+    if b"\0" not in data:  # a text may begin like a GIF; no picture is without a NUL
+        return None
+    if len(data) > PICTURE:
+        why = oversized(max(os.fstat(fd).st_size, len(data)))
+        raise ToolError(f"{str(path)!r} is a picture ({kind}), and {why}; make a smaller copy of it and read that")
+    return PictureFile(data, hashlib.sha256(data).hexdigest())
 
 
 def _read(folder: int, path: Path) -> tuple[bytes, os.stat_result]:

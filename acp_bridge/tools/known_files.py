@@ -10,7 +10,7 @@ from pathlib import Path
 from acp_bridge.errors import ToolError
 from acp_bridge.redaction import Secrets, stands_for
 
-from .files import Files, FileState, changed
+from .files import Files, FileState, PictureFile, changed
 
 ON_DISK = "disk:"
 """Before a path in the digests of a result: what lay on the disk where an editor had other text."""
@@ -40,6 +40,14 @@ class KnownFiles:
         self._seen = seen
         self._looked: dict[Path, FileState] = {}
         self._disk: dict[str, str] = {}
+
+    async def find_picture(self, path: Path) -> PictureFile | None:
+        """Return the picture that lies at an absolute, checked path, None if what is there is none.
+
+        Raises:
+            ToolError: it is one, and too large to be taken.
+        """
+        return await self._files.find_picture(path)
 
     async def find_text(self, path: Path) -> str | None:
         """Return the text at an absolute, checked path, None where there is no file.

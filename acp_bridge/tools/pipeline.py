@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
+import anyio.to_thread
 import orjson
 
 from acp_bridge.content import Failure, JsonObject, ShownBlock, Text, ToolRequest
@@ -33,8 +34,9 @@ from .files import Files
 from .guard import Commands
 from .nested import inner_request, refused_inside
 from .permission import Choice, Mode, PermissionOption, Question, decide, denial, options_for
+from .pictures import has_pictures, kept
 from .progress import KEY_JOIN, Progress, Watcher
-from .tool import Access, Call, Drawing, Previewing, Tool, ToolOutput, Workspace
+from .tool import Access, Call, Drawing, Picture, Previewing, Tool, ToolOutput, Workspace
 from .understanding import understood
 
 logger = logging.getLogger(__name__)
@@ -117,6 +119,11 @@ class Pipeline:
         output = await self._dispatched(tool, request, arguments, access, progress, failures)
         if note:  # of what it gave and was not heeded
             output = replace(output, content=(*output.content, Text(text=f"\n{note}")))
+        if has_pictures(output):  # outside every scope: what a body has done is waited for
+            stored = await anyio.to_thread.run_sync(kept, output, self.secrets)
+            for name, data in stored.files.items():
+                self.journal.attach(data, name)
+            output = stored.output
         self._settle(turn, step, request, output)
 
     def _validated(self, request: ToolRequest) -> tuple[Tool, JsonObject, Access, str] | ToolOutput:
@@ -295,7 +302,7 @@ class Pipeline:
                 turn=turn,
                 step=step,
                 call_id=request.call_id,
-                content=bounded.content,
+                content=tuple(block for block in bounded.content if not isinstance(block, Picture)),  # all are named
                 is_error=bounded.is_error,
                 code=bounded.code,
                 shown=bounded.shown,

@@ -1,4 +1,4 @@
-"""`read_file`: a text file, or some lines of it, word for word.
+"""`read_file`: a text file, or some lines of it, word for word; or a picture.
 
 Decision: no line numbers in front of the lines. Models copy what they read into `old_text`, numbers and all; that
 the text is exactly the file's is worth more, and `search_files` gives numbers where they are wanted.
@@ -7,14 +7,18 @@ the text is exactly the file's is worth more, and `search_files` gives numbers w
 import shlex
 from pathlib import Path
 
+import anyio.to_thread
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
+from acp_bridge.errors import ToolError
+from acp_bridge.pictures import Facts, examined
 
 from .arguments import Arguments, checked, parsed
 from .drawing import title
+from .files import PictureFile
 from .paths import accessed, lexical, named, permitted, resolved
-from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from .tool import Access, Call, Drawing, Picture, ToolOutput, ToolSpec, Workspace
 
 MAX_LINES = 2000
 MAX_CHARACTERS = 100_000
@@ -31,13 +35,14 @@ class _Arguments(Arguments):
 
 
 class ReadFile:
-    """Reads text. The whole file counts as seen, also when only a part was asked for: edits match whole text."""
+    """Reads text and pictures. The whole file counts as seen, also where a part was asked for: edits match it whole."""
 
     spec = ToolSpec(
         name="read_file",
         description=(
             "Read a UTF-8 text file. The text comes back exactly as it is in the file, without line numbers. "
-            f"At most {MAX_LINES} lines come back at once; a note at the end says when there is more."
+            f"At most {MAX_LINES} lines come back at once; a note at the end says when there is more. "
+            "A PNG, JPEG, GIF or WebP picture comes back as a picture."
         ),
         parameters={
             "type": "object",
@@ -73,6 +78,8 @@ class ReadFile:
         """Return the lines, and a note if they are not all."""
         asked = parsed(_Arguments, arguments)
         path = permitted(asked.path, call)
+        if (picture := await call.files.find_picture(path)) is not None:
+            return await anyio.to_thread.run_sync(_shown, picture, path)
         text = await call.files.read_text(path)
         shown = call.secrets.hidden(text)
         part, note = _cut(shown, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES), path)
@@ -81,6 +88,15 @@ class ReadFile:
             unsaved = _UNSAVED if (part + note).endswith("\n") else f"\n{_UNSAVED}"
         content = tuple(Text(text=words) for words in (part, note, unsaved) if words)
         return ToolOutput(content=content, digests={str(path): call.files.digest_of(path)})
+
+
+def _shown(picture: PictureFile, path: Path) -> ToolOutput:
+    facts = examined(picture.data)
+    if not isinstance(facts, Facts):
+        raise ToolError(f"{str(path)!r} cannot be shown as a picture: {facts}")
+    words = f"[{facts.mime_type}, {facts.width:,} x {facts.height:,} pixels, {len(picture.data):,} bytes]"
+    content = (Text(text=words), Picture(data=picture.data, uri=path.as_uri()))
+    return ToolOutput(content=content, digests={str(path): picture.digest})
 
 
 def _cut(text: str, first: int, count: int, path: Path) -> tuple[str, str]:

@@ -128,10 +128,25 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture that a body hands out, as bytes. What it is, they say; one that no model takes is told of in words.
+
+    Attributes:
+        uri: where it is from, if that has an address.
+    """
+
+    data: bytes = field(repr=False)
+    uri: str = ""
+
+
+OutputBlock: TypeAlias = ResultBlock | Picture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
     """What a body returns. `digests` as in the log's `tool/result`; `plan` replaces the session's, if it is given."""
 
-    content: tuple[ResultBlock, ...]
+    content: tuple[OutputBlock, ...]
     is_error: bool = False
     code: ResultCode | None = None
     shown: tuple[ShownBlock, ...] = ()
