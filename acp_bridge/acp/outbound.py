@@ -101,7 +101,12 @@ def tool_call_update(
 
 def tool_text(text: str) -> Json:
     """Return text as tool content."""
-    return {"type": "content", "content": text_block(text)}
+    return tool_content(text_block(text))
+
+
+def tool_content(block: Json) -> Json:
+    """Return a content block as tool content."""
+    return {"type": "content", "content": block}
 
 
 def tool_diff(path: str, old_text: str | None, new_text: str) -> Json:

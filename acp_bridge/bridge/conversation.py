@@ -6,8 +6,10 @@ status of a call only once what it says is on disk. Knows neither how a turn run
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import count
+from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -18,7 +20,7 @@ from acp_bridge.acp.inbound import ElicitationAnswer, PermissionAnswer, parsed
 from acp_bridge.acp.outbound import ChunkKind, Json
 from acp_bridge.content import Text
 from acp_bridge.rpc import Peer, RpcError
-from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult
+from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult, contents_named
 from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer, title
 
 from . import updates
@@ -40,6 +42,10 @@ _BREATH = 32
 _CHUNK_KINDS: dict[DeltaKind, ChunkKind] = {"text": "agent_message_chunk", "thought": "agent_thought_chunk"}
 
 
+Shown: TypeAlias = tuple[Record, Mapping[str, bytes]]
+"""A record, and the content files that it is shown with."""
+
+
 class Conversation:
     """The frontend of one session's agent."""
 
@@ -50,7 +56,7 @@ class Conversation:
         self._policy = policy
         self._session_id = journal.session_id
         self._lines = outbound.ChunkLines(self._session_id)
-        self._withheld: deque[Record] = deque()  # calls and results whose status waits for the disk
+        self._withheld: deque[Shown] = deque()  # calls and results whose status waits for the disk
         self._meanwhile: list[Json] | None = None  # what happens while a replay is being sent
         self._late: list[str] = []  # pieces of one message, held back while the client is behind
         self._late_chars = 0
@@ -71,16 +77,16 @@ class Conversation:
         """Show an event, or withhold it: what a client was told of a call, its log has to know."""
         self._send_late()
         if isinstance(record.event, ToolCalled | ToolResult) and not self._policy.settled(self._journal, record.seq):
-            self._withheld.append(record)
+            self._withheld.append((record, self._journal.attached(record.event)))
             return
-        for update in updates.live(record):
+        for update in updates.live(record, self._journal.attached(record.event)):
             self.show(update)
 
     def durable(self, seq: int) -> None:
         """Show the calls and results that are on disk now."""
         del seq
-        while self._withheld and self._policy.settled(self._journal, self._withheld[0].seq):
-            for update in updates.live(self._withheld.popleft()):
+        while self._withheld and self._policy.settled(self._journal, self._withheld[0][0].seq):
+            for update in updates.live(*self._withheld.popleft()):
                 self.show(update)
 
     def streamed(self, message_id: str, kind: DeltaKind, text: str) -> None:
@@ -157,7 +163,7 @@ class Conversation:
         drawing = question.drawing
         card |= {"title": drawing.title, "kind": drawing.kind}
         if question.shown:
-            card["content"] = updates.shown_content(question.shown)
+            card["content"] = updates.shown_content(question.shown, {})
         if drawing.locations:
             card["locations"] = [outbound.location(place.path, place.line) for place in drawing.locations]
         options = [
@@ -232,24 +238,33 @@ class Conversation:
         records = [record for record in self._journal.log.records if record.seq <= seq]
         durable_seq = self._journal.durable_seq
         self._withheld = deque(
-            r for r in records if isinstance(r.event, ToolCalled | ToolResult) and r.seq > durable_seq
+            (r, self._journal.attached(r.event))
+            for r in records
+            if isinstance(r.event, ToolCalled | ToolResult) and r.seq > durable_seq
         )
         self._meanwhile = []
         try:
-            names = await anyio.to_thread.run_sync(updates.images_in, records)
-            files = await self._journal.contents(names)
-            gather = partial(updates.facts_of, records, durable_seq=durable_seq, files=files)
-            facts = await anyio.to_thread.run_sync(gather)
-            for sent, update in enumerate(updates.replayed(records, facts)):
-                if self._cards.leaves_out(update):
-                    continue
-                self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
-                if self._peer.congested:
-                    await self._peer.ready()
-                elif sent % _BREATH == 0:
-                    await checkpoint()  # a long session's replay is not other sessions' silence
+            facts = await anyio.to_thread.run_sync(partial(updates.facts_of, records, durable_seq=durable_seq))
+            sent = count()
+            for record in records:
+                names = updates.pictures_of(record, facts)
+                files = await self._journal.contents(names) if names else {}  # none is held longer than it is needed
+                await self._send_again(updates.replayed(record, facts, files), sent)
+            names = set[str]().union(*map(contents_named, facts.waiting))
+            await self._send_again(updates.behind(facts, await self._journal.contents(names)), sent)
             await checkpoint()
         finally:
             meanwhile, self._meanwhile = self._meanwhile, None
             for update in meanwhile:
                 self.show(update)
+
+    async def _send_again(self, shown: Iterable[Json], sent: Iterator[int]) -> None:
+        """Send updates of a replay, and let others run in between: a long session's is not other sessions' silence."""
+        for update in shown:
+            if self._cards.leaves_out(update):
+                continue
+            self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
+            if self._peer.congested:
+                await self._peer.ready()
+            elif next(sent) % _BREATH == 0:
+                await checkpoint()

@@ -4,7 +4,7 @@ Pure. Owns which fact is drawn how. Knows no connection; whether a result may be
 """
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import assert_never
@@ -53,6 +53,7 @@ from acp_bridge.session import (
     TurnStarted,
     UsageReported,
     UserMessage,
+    contents_named,
     interruption_text,
     interruptions,
     plan_left,
@@ -63,8 +64,8 @@ from acp_bridge.tools import parsed_arguments
 
 from .bounds import MOST_BYTES, bounded, pieces, short, size_in_json
 
-_MAX_IMAGE = 5 * 1024 * 1024
-"""Bytes of an image that still fit, in base64, into a line that every client takes."""
+_MAX_IMAGE = 20 * 1024 * 1024 // 3
+"""Characters of base64 of an image that still fit into a line that every client takes."""
 
 _MAX_ARGUMENTS = 512 * 1024
 """Of a call's arguments, characters that are shown; they share a line with the call's content."""
@@ -77,15 +78,18 @@ _PLAIN_WORDS = {
 }
 
 
-def live(record: Record) -> tuple[Json, ...]:
-    """Return the updates of an event that has just been logged; streamed text was shown as it came."""
+def live(record: Record, files: Mapping[str, bytes]) -> tuple[Json, ...]:
+    """Return the updates of an event that has just been logged; streamed text was shown as it came.
+
+    `files` are the content files that it names.
+    """
     match record.event:
         case AssistantMessage() as event:
-            return tuple(_card(block, None) for block in event.content if isinstance(block, ToolRequest))
+            return tuple(_card(block, None, {}) for block in event.content if isinstance(block, ToolRequest))
         case ToolCalled() as event:
             return (outbound.tool_call_update(event.call_id, status="in_progress"),)
         case ToolResult() as event:
-            return (_settled(event),)
+            return (_settled(event, files),)
         case SessionTitled() | PlanUpdated() | UsageReported():
             return _state(record.event)
         case UserMessage(source="program") as event:
@@ -122,18 +126,16 @@ class Facts:
     results: Mapping[str, ToolResult]
     begun: AbstractSet[str]
     queued: Mapping[str, InputQueued]
-    files: Mapping[str, bytes]
     history: Mapping[int, Interruption]
     waiting: tuple[InputQueued, ...]
     plans: AbstractSet[int]
     last_state: tuple[Json, ...]
 
 
-def facts_of(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, bytes]) -> Facts:
+def facts_of(records: Sequence[Record], *, durable_seq: int) -> Facts:
     """Return what a replay has to know before its first update; of a long session, in a thread.
 
-    A call or result beyond `durable_seq` is not shown yet. `files` are the content files of the user's images; what is
-    not in it is shown as lost.
+    A call or result beyond `durable_seq` is not shown yet.
     """
     results = {
         record.event.call_id: record.event
@@ -150,44 +152,61 @@ def facts_of(records: Sequence[Record], *, durable_seq: int, files: Mapping[str,
     waiting = tuple(prompt for prompt in queued.values() if prompt.id not in done)
     left = plan_left(records)
     last = (*(_state(left) if left else ()), *_last_state(records))
-    return Facts(results, begun, queued, files, history, waiting, plans_shown(records), last)
+    return Facts(results, begun, queued, history, waiting, plans_shown(records), last)
 
 
 def replay(records: Sequence[Record], *, durable_seq: int, files: Mapping[str, bytes]) -> Iterator[Json]:
-    """Yield the updates that show a session from its beginning, its facts gathered at once."""
-    return replayed(records, facts_of(records, durable_seq=durable_seq, files=files))
-
-
-def replayed(records: Sequence[Record], facts: Facts) -> Iterator[Json]:
-    """Yield the updates that show a session from its beginning.
-
-    Text is whole by message, tool cards come once, at their last state. What was cut off or never ran is marked where
-    it stands; of a turn that the program's end cut short it is told where it ended, unless that is news still, which
-    whoever shows the session tells behind all this.
-    """
+    """Yield the updates that show a session from its beginning, its facts and files gathered at once."""
+    facts = facts_of(records, durable_seq=durable_seq)
     for record in records:
-        if isinstance(record.event, PlanUpdated) and record.seq in facts.plans:
-            yield from _state(record.event)
-        yield from _replayed(record, facts)
+        yield from replayed(record, facts, files)
+    yield from behind(facts, files)
+
+
+def pictures_of(record: Record, facts: Facts) -> set[str]:
+    """Return the content files of what a replay shows of a record."""
+    match record.event:
+        case UserMessage() as event:
+            return contents_named(event)
+        case InputDropped() as event if event.id in facts.queued:
+            return contents_named(facts.queued[event.id])
+        case AssistantMessage() as event:
+            calls = (block.call_id for block in event.content if isinstance(block, ToolRequest))
+            results = (facts.results[call_id] for call_id in calls if call_id in facts.results)
+            return set[str]().union(*(contents_named(result) for result in results if not result.shown))
+        case _:
+            return set()
+
+
+def behind(facts: Facts, files: Mapping[str, bytes]) -> Iterator[Json]:
+    """Yield the updates that follow those of all records; `files` are those of the prompts that wait."""
     for prompt in facts.waiting:  # for the turn under way; it is not shown again when it runs
-        yield from _said(prompt.content, prompt.id, facts.files)
+        yield from _said(prompt.content, prompt.id, files)
     yield from facts.last_state
 
 
-def _replayed(record: Record, facts: Facts) -> Iterator[Json]:
+def replayed(record: Record, facts: Facts, files: Mapping[str, bytes]) -> Iterator[Json]:
+    """Yield the updates that show a record when a session is shown from its beginning.
+
+    Text is whole by message, tool cards come once, at their last state. What was cut off or never ran is marked where
+    it stands; of a turn that the program's end cut short it is told where it ended, unless that is news still, which
+    whoever shows the session tells behind all this. `files` are `pictures_of` it; what is missing is shown as lost.
+    """
     match record.event:
+        case PlanUpdated() as event if record.seq in facts.plans:
+            yield from _state(event)
         case UserMessage(source="program") as event:
             yield from _noted(event)
         case UserMessage() as event:
-            yield from _said(event.content, event.id, facts.files)
+            yield from _said(event.content, event.id, files)
         case InputDropped() as event if event.id in facts.queued:  # the client showed it; it is never run
-            yield from _said(facts.queued[event.id].content, event.id, facts.files)
+            yield from _said(facts.queued[event.id].content, event.id, files)
             yield from _remark(event.id, f"{NEVER_RAN[event.reason].capitalize()}.")
         case AssistantDelta() as event:
             if event.kind != "arguments" and event.text:
                 yield from _text_chunks(event.kind == "thought", event.text, event.message_id)
         case AssistantMessage() as event:
-            yield from _answered(event, facts)
+            yield from _answered(event, facts, files)
             if event.interrupted:
                 yield from _remark(event.id, CUT_OFF)
         case RequestFailed() as event:
@@ -200,14 +219,14 @@ def _replayed(record: Record, facts: Facts) -> Iterator[Json]:
             pass
 
 
-def _answered(message: AssistantMessage, facts: Facts) -> Iterator[Json]:
+def _answered(message: AssistantMessage, facts: Facts, files: Mapping[str, bytes]) -> Iterator[Json]:
     for block in message.content:
         match block:
             case Text() | Thought():
                 if block.text:
                     yield from _text_chunks(isinstance(block, Thought), block.text, message.id)
             case ToolRequest():
-                yield _card(block, facts.results.get(block.call_id), begun=block.call_id in facts.begun)
+                yield _card(block, facts.results.get(block.call_id), files, begun=block.call_id in facts.begun)
             case _:
                 assert_never(block)
 
@@ -274,7 +293,7 @@ def _text_chunks(thought: bool, text: str, message_id: str) -> Iterator[Json]:
     return _chunks(kind, (Text(text=text),), message_id, {})
 
 
-def _card(request: ToolRequest, result: ToolResult | None, *, begun: bool = False) -> Json:
+def _card(request: ToolRequest, result: ToolResult | None, files: Mapping[str, bytes], *, begun: bool = False) -> Json:
     """Return a request's tool card: pending, running or settled."""
     return outbound.tool_call(
         request.call_id,
@@ -285,7 +304,7 @@ def _card(request: ToolRequest, result: ToolResult | None, *, begun: bool = Fals
         locations=_changed_places(result) or [outbound.location(place.path, place.line) for place in request.locations],
         raw_input=raw_input(request.arguments),
         raw_output=_raw_output(result) if result is not None else None,
-        content=_content(result) if result is not None else (),
+        content=_content(result, files) if result is not None else (),
     )
 
 
@@ -306,11 +325,11 @@ def understood_input(arguments: Json) -> object:
     return given if len(text) <= _MAX_ARGUMENTS else bounded(text, _MAX_ARGUMENTS)
 
 
-def _settled(result: ToolResult) -> Json:
+def _settled(result: ToolResult, files: Mapping[str, bytes]) -> Json:
     return outbound.tool_call_update(
         result.call_id,
         status=_status(result),
-        content=_content(result),
+        content=_content(result, files),
         locations=_changed_places(result),
         raw_output=_raw_output(result),
     )
@@ -337,14 +356,14 @@ def _status(result: ToolResult) -> outbound.ToolStatus:
     return "failed" if result.is_error else "completed"
 
 
-def _content(result: ToolResult) -> list[Json]:
+def _content(result: ToolResult, files: Mapping[str, bytes]) -> list[Json]:
     if result.code in _PLAIN_WORDS:
         return [outbound.tool_text(_PLAIN_WORDS[result.code])]
-    return shown_content(result.shown or result.content)
+    return shown_content(result.shown or result.content, files)
 
 
-def shown_content(blocks: Sequence[ResultBlock | ShownBlock]) -> list[Json]:
-    """Return tool content, as far as it fits into one update."""
+def shown_content(blocks: Sequence[ResultBlock | ShownBlock], files: Mapping[str, bytes]) -> list[Json]:
+    """Return tool content, as far as it fits into one update; pictures by content file."""
     shown: list[Json] = []
     left = MOST_BYTES
     for block in blocks:
@@ -361,29 +380,21 @@ def shown_content(blocks: Sequence[ResultBlock | ShownBlock]) -> list[Json]:
                 left -= size
                 shown.append(outbound.tool_diff(block.path, block.old_text, block.new_text))
             case Image():
-                shown.append(outbound.tool_text(f"[image {block.mime_type}, {block.size} bytes]"))
+                picture = _image(block, files, left)
+                left -= len(picture.get("data", ""))
+                shown.append(outbound.tool_content(picture))
             case _:
                 assert_never(block)
     return shown
 
 
-def images_in(records: Iterable[Record]) -> set[str]:
-    """Return the content files of the user's images."""
-    return {
-        block.file
-        for record in records
-        if isinstance(record.event, UserMessage | InputQueued)
-        for block in record.event.content
-        if isinstance(block, Image)
-    }
-
-
-def _image(block: Image, files: Mapping[str, bytes]) -> Json:
+def _image(block: Image, files: Mapping[str, bytes], most: int = _MAX_IMAGE) -> Json:
+    """Return an image, or in words why it is not shown: it is lost, or has more than so many characters of base64."""
     data = files.get(block.file)
     if data is None:
         return outbound.text_block(f"[an image of {block.size} bytes, {block.mime_type}, which is lost]")
-    if len(data) > _MAX_IMAGE:
-        return outbound.text_block(f"[an image of {block.size} bytes, {block.mime_type}, too large to show again]")
+    if (len(data) + 2) // 3 * 4 > most:
+        return outbound.text_block(f"[an image of {block.size} bytes, {block.mime_type}, too large to be shown here]")
     return outbound.image_block(base64.b64encode(data).decode(), block.mime_type, short(block.uri) or None)
 
 

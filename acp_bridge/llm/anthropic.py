@@ -6,7 +6,7 @@ Imported only when such a route is opened: the SDK costs most of a second.
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, assert_never, cast
 
 import anthropic
@@ -29,7 +29,7 @@ from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta, Failed
 from .reading import answered
-from .refusals import once_more, refuses_images
+from .refusals import once_more, seeing_less
 from .thinking import DEFAULT, OPTION, asked_of_claude
 from .wire import http_options, setting_up
 
@@ -72,8 +72,8 @@ class AnthropicModel:
 
     def _learned(self, failed: Failed, request: ModelRequest) -> Failed:
         """Leave out from now on what the server says that it does not take."""
-        if self._endpoint.takes_images and refuses_images(failed, request):
-            self._endpoint = replace(self._endpoint, takes_images=False)
+        if (less := seeing_less(self._endpoint, failed, request)) != self._endpoint:
+            self._endpoint = less
             return once_more(failed)
         return failed
 

@@ -32,7 +32,7 @@ from .model import Delta, Failed
 from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
 from .reading import answered
-from .refusals import once_more, refused_members, refuses_images
+from .refusals import once_more, refused_members, seeing_less
 from .thinking import DEFAULT, OPTION, asked_of_others
 from .wire import http_options, setting_up
 
@@ -78,8 +78,8 @@ class OpenAIModel:
 
     def _learned(self, failed: Failed, request: ModelRequest) -> Failed:
         """Leave out from now on what the server says that it does not take."""
-        if self._endpoint.takes_images and refuses_images(failed, request):
-            self._endpoint = replace(self._endpoint, takes_images=False)
+        if (less := seeing_less(self._endpoint, failed, request)) != self._endpoint:
+            self._endpoint = less
             return once_more(failed)
         if news := refused_members(failed, request) - self._endpoint.refused:
             self._endpoint = replace(self._endpoint, refused=self._endpoint.refused | news)

@@ -1,28 +1,51 @@
 """What a server says that it does not take, so that the same request is made once more without it.
 
 Pure. Owns the reading of such refusals. Nothing of this is known before: a model of an unknown name may see or not,
-and what one server gave with an answer and wants back, another gives and refuses.
+a picture that one server takes another does not, and what one gave with an answer and wants back, another gives and
+refuses.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from acp_bridge.content import Image, PromptBlock
-from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest
+from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest
 
+from .endpoint import Endpoint
 from .model import Failed
 
+_OTHER_REASONS = frozenset(("auth", "rate_limit", "context_overflow"))
 _IMAGES = re.compile(r"image|vision|multi-?modal", re.IGNORECASE)
+_SPOILED = re.compile(
+    r"(?:not|n't|unable to) (?:be )?(?:process|decode|read|load|open|identify)|failed to (?:process|decode|read|load)"
+    r"|invalid (?:base64 )?image|corrupt|exceed|too (?:large|big|small|many)|dimension|pixel|maximum size"
+    r"|unsupported image(?! (?:input|content|modal))|image (?:type|format)|media.?type|mime|file format",
+    re.IGNORECASE,
+)
+"""What is said of one picture, rather than of all."""
 _REFUSED = re.compile(
     r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted|extra_|additional prop"
 )
 
 
-def refuses_images(failed: Failed, request: ModelRequest) -> bool:
-    """Whether a request failed for its images."""
-    if failed.failure.kind in ("auth", "rate_limit") or failed.failure.status is None:
-        return False
-    return bool(_IMAGES.search(failed.failure.message)) and any(isinstance(b, Image) for b in _blocks(request))
+def seeing_less(endpoint: Endpoint, failed: Failed, request: ModelRequest) -> Endpoint:
+    """Return the endpoint without what a request failed for of its pictures; the same if it did not fail for them.
+
+    Where the words are about a picture and not about the model, it is only those that came since the last answer that
+    are left out, if there are any: the earlier ones have been taken.
+    """
+    message = failed.failure.message
+    if not endpoint.takes_images or failed.failure.kind in _OTHER_REASONS or failed.failure.status is None:
+        return endpoint
+    pictures = _pictures(request.messages) - endpoint.spoiled
+    if not pictures or not _IMAGES.search(message):
+        return endpoint
+    if not _SPOILED.search(message):
+        return replace(endpoint, takes_images=False)
+    answered = max((i for i, said in enumerate(request.messages) if isinstance(said, FromAssistant)), default=-1)
+    news = _pictures(request.messages[answered + 1 :]) - endpoint.spoiled
+    return replace(endpoint, spoiled=endpoint.spoiled | (news or pictures))
 
 
 def refused_members(failed: Failed, request: ModelRequest) -> frozenset[str]:
@@ -43,8 +66,12 @@ def once_more(failed: Failed) -> Failed:
     return Failed(failed.failure, retryable=True, retry_after_s=0.0)
 
 
-def _blocks(request: ModelRequest) -> Iterator[PromptBlock]:
-    for message in request.messages:
+def _pictures(messages: Sequence[Message]) -> frozenset[str]:
+    return frozenset(block.file for block in _blocks(messages) if isinstance(block, Image))
+
+
+def _blocks(messages: Sequence[Message]) -> Iterator[PromptBlock]:
+    for message in messages:
         match message:
             case FromUser(content):
                 yield from content

@@ -47,6 +47,7 @@ from .events import (
     TurnStarted,
     UsageReported,
     UserMessage,
+    contents_named,
 )
 from .journal import BACKGROUND_S, Journal, Observer, ObserverSource
 from .log import Log, State
@@ -137,6 +138,7 @@ __all__ = [
     "UserMessage",
     "VerifiedPolicy",
     "closers",
+    "contents_named",
     "continuable",
     "decode_header",
     "decode_record",

@@ -11,6 +11,7 @@ from acp_bridge.content import (
     AnswerBlock,
     Effect,
     Failure,
+    Image,
     JsonObject,
     PromptBlock,
     ResultBlock,
@@ -345,6 +346,15 @@ class Record:
     time: int
     event: Event
     synthetic: bool = False
+
+
+def contents_named(event: Event) -> set[str]:
+    """Return the names of the content files that an event needs."""
+    match event:
+        case InputQueued() | UserMessage() | ToolResult():
+            return {block.file for block in event.content if isinstance(block, Image)}
+        case _:
+            return set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned, StoreRepl
 from acp_bridge.text import mended_text
 
 from .codec import encode_event
-from .events import AssistantDelta, AssistantMessage, DeltaKind, Event, Record
+from .events import AssistantDelta, AssistantMessage, DeltaKind, Event, Record, contents_named
 from .log import Log
 from .pictures import pictures_in, with_newest_pictures, without_pictures
 from .store import HeldSession
@@ -94,7 +94,8 @@ class Journal:
         self._wanted = anyio.Event()
         self._round = _Round()
         self._salvaging = anyio.Lock(fast_acquire=True)
-        self._attached: dict[str, bytes] = {}
+        self._attached: dict[str, bytes] = {}  # until the records that name them are on disk
+        self._stored: set[str] = set()  # those of them that are
         self._repairing = repair
         self._stopped = False
         self._closed = False
@@ -150,6 +151,10 @@ class Journal:
         name = name or hashlib.sha256(data).hexdigest()
         self._attached[name] = data
         return name
+
+    def attached(self, event: Event) -> dict[str, bytes]:
+        """Return the bytes of the content files that an event names, as far as its record is not on disk yet."""
+        return {name: self._attached[name] for name in contents_named(event) if name in self._attached}
 
     async def request(self, *, takes_images: bool = True) -> ModelRequest:
         """Return the model request that the log makes now, with its content files; lost ones are left out."""
@@ -279,9 +284,10 @@ class Journal:
     async def _write_content(self) -> None:
         """Store the content files that unsaved records need, before them."""
         for name, data in list(self._attached.items()):
-            with self._defects_as_store_errors():
-                await self.held.put_content(data)
-            self._attached.pop(name, None)
+            if name not in self._stored:
+                with self._defects_as_store_errors():
+                    await self.held.put_content(data)
+                self._stored.add(name)
 
     @contextmanager
     def _defects_as_store_errors(self) -> Generator[None]:
@@ -306,6 +312,11 @@ class Journal:
         for observer in self._observers:
             _contained(observer.durable, self.durable_seq)
         self._announce()
+        if self._attached:
+            awaited = set[str]().union(*(contents_named(record.event) for record in self._unsaved))
+            for name in self._stored - awaited:
+                self._attached.pop(name, None)
+            self._stored &= awaited
 
     def _announce(self, error: StoreError | None = None) -> None:
         ended, self._round = self._round, _Round()

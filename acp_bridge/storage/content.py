@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 
-from acp_bridge.content import Image
-from acp_bridge.session.events import InputQueued, Record, ToolResult, UserMessage
+from acp_bridge.session.events import Record, contents_named
 
 from .disk import READ, Disk, read_whole, write_new
 
@@ -53,11 +52,4 @@ def get(disk: Disk, folder: str, name: str) -> bytes | None:
 
 def needed(records: Iterable[Record]) -> set[str]:
     """Return the names of the content files that the records need."""
-    names: set[str] = set()
-    for record in records:
-        match record.event:
-            case InputQueued() | UserMessage() | ToolResult():
-                names.update(block.file for block in record.event.content if isinstance(block, Image))
-            case _:
-                pass
-    return names
+    return set[str]().union(*(contents_named(record.event) for record in records))

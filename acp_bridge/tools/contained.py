@@ -21,7 +21,7 @@ from acp_bridge.errors import ConfigError, ToolError
 from acp_bridge.session.events import ResultCode
 from acp_bridge.text import describe, escaped
 
-from .tool import Access, AccessKind, Call, Drawing, Previewing, Tool, ToolOutput, ToolSpec, Workspace
+from .tool import Access, AccessKind, Call, Drawing, Picture, Previewing, Tool, ToolOutput, ToolSpec, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ def _problem_of(output: object) -> str:
     """Return why an output cannot be logged and shown; empty if it can."""
     if not isinstance(output, ToolOutput):
         return f"{_name_of(output)}, and not a ToolOutput"
-    if problem := _wrong_blocks(output.content, (Text, Image), "content"):
+    if problem := _wrong_blocks(output.content, (Text, Image, Picture), "content"):
         return problem
     if problem := _wrong_blocks(output.shown, (Text, Diff), "shown"):
         return problem
@@ -261,6 +261,8 @@ def _wrong_blocks(blocks: object, kinds: tuple[type, ...], where: str) -> str:
                 texts = (block.text,)
             case Image() if Image in kinds:
                 texts = (block.file, block.mime_type, block.uri)
+            case Picture() if Picture in kinds and isinstance(cast("object", block.data), bytes):
+                texts = (block.uri,)
             case Diff() if Diff in kinds:
                 texts = (block.path, block.new_text, block.old_text or "")
             case _:

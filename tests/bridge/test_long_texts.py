@@ -66,7 +66,7 @@ def test_a_card_with_long_arguments_and_long_content_is_shown() -> None:
         shown=(Text(text="\x01" * LONG), Diff(path="/f", old_text="a" * LONG, new_text="b" * LONG), Text(text="end")),
     )
     answer = AssistantMessage(turn=1, step=1, id="m", content=(request,))
-    updates = [*shown(answer, result), *live(Record(0, 0, answer)), *live(Record(1, 0, result))]
+    updates = [*shown(answer, result), *live(Record(0, 0, answer), {}), *live(Record(1, 0, result), {})]
     assert [update.get("status") for update in updates] == ["completed", "pending", "completed"]
     assert fit(updates)
 

@@ -49,7 +49,7 @@ def test_what_the_program_tells_the_model_is_shown_to_the_user_live_and_on_load(
     note = UserMessage(id="note_1_1", content=(Text(text="Commands may still be running."),), source="program")
     record = Record(0, 0, note)
     shown = [{"sessionUpdate": "agent_message_chunk", "messageId": "note_1_1", "content": {"type": "text", "text": "Commands may still be running."}}]  # fmt: skip  # noqa: E501
-    assert list(live(record)) == shown
+    assert list(live(record, {})) == shown
     assert list(replay([record], durable_seq=0, files={})) == shown
 
 

@@ -1,11 +1,13 @@
 """What is Anthropic's own: signed thoughts, caching marks, blocks, and counts."""
 
+from base64 import b64encode
 from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pixels import png
 
 from acp_bridge.content import Image, JsonObject, Text, Thought, ToolRequest, Usage
 from acp_bridge.llm import Delta, Endpoint, Failed, Finished, TextDelta, ThoughtDelta, ToolDelta
@@ -247,7 +249,7 @@ def test_an_assistant_message_of_thoughts_alone_is_left_out_and_its_neighbours_m
 def test_a_picture_in_a_tool_result_is_sent_inside_it() -> None:
     picture = Image(mime_type="image/png", file="d", size=3)
     answered = FromTools((ToolAnswer("c", (picture,), is_error=False),))
-    messages = body(user("hi"), FromAssistant((call("c"),)), answered, files={"d": b"png"})["messages"]
+    messages = body(user("hi"), FromAssistant((call("c"),)), answered, files={"d": png()})["messages"]
     assert messages[2]["content"][0]["content"] == [
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cG5n"}}
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": b64encode(png()).decode()}}
     ]

@@ -6,6 +6,7 @@ import anyio
 import pytest
 from llm.dialects import AnthropicDialect, Dialect, OpenAIDialect
 from llm.server import Reply, Request, serving, sse, status
+from pixels import png
 
 from acp_bridge.content import Image, Text, Thought, ToolRequest
 from acp_bridge.llm import Delta, Failed, Model
@@ -13,7 +14,7 @@ from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, Mode
 
 
 async def read(model: Model, *messages: Message) -> list[Delta]:
-    request = ModelRequest(route="r", system="", messages=messages, files={"d": b"png"})
+    request = ModelRequest(route="r", system="", messages=messages, files={"d": png()})
     with anyio.fail_after(5):
         return [delta async for delta in model.stream(request)]
 

@@ -110,7 +110,7 @@ def an_editor_that_is_passed_over() -> None:
 @fault
 def a_load_that_forgets_diffs() -> None:
     content = updates._content
-    updates._content = lambda result: [c for c in content(result) if c["type"] != "diff"]
+    updates._content = lambda result, files: [c for c in content(result, files) if c["type"] != "diff"]
 
 
 @fault

@@ -73,7 +73,7 @@ _PAGE = """\
 
 
 def page(story: Story, images: Mapping[str, bytes]) -> str:
-    """Return the page; `images` are the user's, by content file, and what is not in it is shown as lost."""
+    """Return the page; `images` are those of prompts and tools by content file; what is not in it is lost."""
     facts = [story.session_id, story.cwd, minute(story.created), counted(story.turns, "turn"), *story.models]
     if story.forked_from:
         facts.append(f"forked from {story.forked_from}")
@@ -100,7 +100,7 @@ def _parts(piece: Piece, images: Mapping[str, bytes]) -> Iterator[str]:
         case Thinking():
             yield f"<details><summary>thought</summary>{_pre(piece.text.strip())}</details>"
         case Card():
-            yield _card(piece)
+            yield _card(piece, images)
         case Note():
             yield f'<p class="note {piece.level}">{_text(piece.text.strip())}</p>'
         case Plan():
@@ -113,14 +113,14 @@ def _parts(piece: Piece, images: Mapping[str, bytes]) -> Iterator[str]:
             assert_never(piece)
 
 
-def _card(card: Card) -> str:
+def _card(card: Card, images: Mapping[str, bytes]) -> str:
     said = f' <span class="dim">{_line(card.permission)}</span>' if card.permission else ""
     level = "dim" if card.level == "info" else card.level
     head = f'<span class="title">{_line(card.title)}</span> <span class="{level}">{_line(card.status)}</span>{said}'
-    return f'<div class="card">{head}{"".join(_shown(block) for block in card.shown)}</div>'
+    return f'<div class="card">{head}{"".join(_shown(block, images) for block in card.shown)}</div>'
 
 
-def _shown(block: Text | Diff | Image) -> str:
+def _shown(block: Text | Diff | Image, images: Mapping[str, bytes]) -> str:
     match block:
         case Diff():
             lines = unified(block)
@@ -131,13 +131,15 @@ def _shown(block: Text | Diff | Image) -> str:
             text = block.text.rstrip("\n")
             return _folded(_pre(text), text.count("\n") + 1) if text.strip() else ""
         case Image():
-            return f'<div class="dim">{_line(block_text(block))}</div>'
+            return f'<div class="dim">{_block(block, images)}</div>'
         case _:
             assert_never(block)
 
 
 def _block(block: PromptBlock, images: Mapping[str, bytes]) -> str:
-    if isinstance(block, Image) and block.mime_type in _IMAGES and block.file in images:
+    if isinstance(block, Image) and block.file not in images:
+        return _text(f"{block_text(block)[:-1]}, lost]")
+    if isinstance(block, Image) and block.mime_type in _IMAGES:
         data = base64.b64encode(images[block.file]).decode()
         return f'<img alt="{_line(block_text(block))}" src="data:{block.mime_type};base64,{data}">'
     return _text(block_text(block))

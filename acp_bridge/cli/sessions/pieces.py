@@ -98,9 +98,14 @@ class Story:
 
 
 def images_of(story: Story) -> set[str]:
-    """Return the names of the content files that the user's images are in."""
-    prompts = (piece for piece in story.pieces if isinstance(piece, Prompt))
-    return {block.file for prompt in prompts for block in prompt.blocks if isinstance(block, Image)}
+    """Return the names of the content files that the pictures of prompts and tools are in."""
+    blocks = (
+        block
+        for piece in story.pieces
+        if isinstance(piece, Prompt | Card)
+        for block in (piece.blocks if isinstance(piece, Prompt) else piece.shown)
+    )
+    return {block.file for block in blocks if isinstance(block, Image)}
 
 
 def block_text(block: PromptBlock) -> str:

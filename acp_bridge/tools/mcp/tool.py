@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+import anyio.to_thread
 import orjson
 
 from acp_bridge.content import JsonObject, ShownBlock, Text
@@ -56,4 +57,5 @@ class McpTool:
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Have the server run it; cancelled, tell the server, which may have done it by then."""
-        return output_of(await self._call(self._offer.tool, arguments, call.key), call.secrets)
+        result = await self._call(self._offer.tool, arguments, call.key)
+        return await anyio.to_thread.run_sync(output_of, result, call.secrets)

@@ -199,10 +199,10 @@ async def test_results_are_read_bounded_and_named(bench: Benched, odd: Odd) -> N
         assert await it.text("mcp__good__half") == "half \ufffd"
         assert json.loads(await it.text("mcp__good__data")) == {"rows": 3}
         assert (await it.text("mcp__good__pictures")).splitlines() == [
-            "[image left out: image/png, 300 bytes; only text is taken]",
+            "[picture 1, below]",
             "[resource file:///a]",
             "inside",
-            "[resource left out: file:///b, x/y, 3 bytes; only text is taken]",
+            "[resource left out: file:///b, x/y, 3 bytes; only text and pictures are taken]",
             "[link to a resource, not its content: file:///c c]",
             "[content of the type hologram left out]",
             "[content of no known form left out]",
