@@ -56,7 +56,7 @@ async def test_whatever_is_logged_of_a_change_can_be_shown() -> None:
     """No character takes more than six bytes in JSON, so nothing within the bound is refused by the line's."""
     half = "\x01" * (DRAWN // 2)
     shown = await drawn(PATH, half, half[:-1] + "\x02")
-    [update] = live(Record(0, 0, result(shown)))
+    [update] = live(Record(0, 0, result(shown)), {})
     assert [block["type"] for block in update["content"]] == ["diff"]
 
 
@@ -73,7 +73,7 @@ async def test_an_editor_is_led_to_each_changed_place_live_and_on_load() -> None
     event = result(await drawn(PATH, "".join(lines), "".join(new)))
     request = ToolRequest(call_id="c", name="edit_file", arguments="{}", title="Edit")
     records = [Record(0, 0, AssistantMessage(turn=1, step=1, id="m", content=(request,))), Record(1, 0, event)]
-    [settled] = live(records[1])
+    [settled] = live(records[1], {})
     [card] = replay(records, durable_seq=1, files={})
     for update in (settled, card):
         assert update["locations"] == [{"path": str(PATH), "line": 97}, {"path": str(PATH), "line": 997}]

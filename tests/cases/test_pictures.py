@@ -10,7 +10,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -108,7 +108,7 @@ async def test_a_model_that_does_not_see_reads_words_and_one_that_sees_gets_the_
         async with world.running():
             await world.prompt()
             assert shown(world) == [WORD, block(png())]
-            world.model.sees = True
+            cast("Seeing", world.model).sees = True
             await world.prompt("And now?")
     blind, seeing = world.model.requests[1], world.model.requests[2]
     assert (blind.files, results(blind)[1]) == (
