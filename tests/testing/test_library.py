@@ -24,7 +24,7 @@ def test_each_says_what_it_pins_and_holds_no_path_of_a_machine(path: Path) -> No
     assert 20 <= len(scenario.about) <= 160
     for file in path.parent.rglob("*"):
         if file.is_file():
-            assert not re.search(r"/tmp/|/home/|/Users/|/private/", file.read_text()), file
+            assert not re.search(rb"/tmp/|/home/|/Users/|/private/", file.read_bytes()), file
 
 
 def test_names_of_scenarios_are_unique() -> None:
