@@ -155,7 +155,7 @@ async def serve(
             try:
                 await _run(config, replacements, peer, tasks, handshake, ending, bridges)
             except* ConfigError as group:
-                why = "; ".join(map(str, leaves(group)))
+                why = config.secrets.hidden("; ".join(map(str, leaves(group))))
                 logger.error("the agent could not start: %s", why)  # noqa: TRY400  a setting is wrong, and no code
                 handshake.fail(why)
                 await ending.wait()  # whoever asks is told; an agent that is gone could tell nobody

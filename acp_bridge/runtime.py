@@ -208,7 +208,7 @@ async def _runtime(
                 route=route,
                 settings=Settings(
                     routes=tuple(dict.fromkeys(wanted for wanted in (route, *config.models) if wanted)),
-                    problem=partial(_problem, models),
+                    problem=partial(_problem, models, config.secrets),
                     thought_levels=partial(thought_levels, options=model_options),
                     thinking={
                         route: said.thinking
@@ -229,9 +229,9 @@ async def _runtime(
                 await close_together((models.aclose, *(runner.aclose for runner in list(made))))
 
 
-async def _problem(models: Models, wanted: str) -> str:
+async def _problem(models: Models, secrets: Secrets, wanted: str) -> str:
     """Return what to do about a route that cannot be used; empty if it can."""
-    return await models.problem(wanted) if wanted else str(no_model_configured())
+    return secrets.hidden(await models.problem(wanted)) if wanted else str(no_model_configured())
 
 
 def _protected(config: Config, home: Path) -> tuple[Path, ...]:

@@ -6,8 +6,10 @@ Pure. Knows no value but text and opaque JSON. Apart from `content` because star
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from itertools import groupby
+from typing import Any, Final, cast
 
 import orjson
 
@@ -22,7 +24,7 @@ _HALVES = re.compile(rb"(?<!\\)((?:\\\\)*)((?:%b)+)" % _HALF)
 """Escapes of surrogates in JSON, side by side; behind an odd number of backslashes they would be text."""
 _LONE_HALF = re.compile(rb"((?:%b)+)|%b" % (_PAIR, _HALF))
 
-_UNSEEN = re.compile(
+UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line and paragraph separators, half characters
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns text around (Unicode UAX #9)
     r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
@@ -39,6 +41,10 @@ _BLANKS = re.compile(r" {10,}")
 _WIDE_BLANKS = re.compile(r"[^\S\n]{80,}")  # deeper than code is indented
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){10,}")
 """What would push the rest out of sight."""
+
+_PILE_MARKS: Final = 8
+"""Marks on one letter that are shown: more than any script needs, and less than what covers the lines around."""
+_BEYOND_LATIN = re.compile(rf"[\u0300-\U0010ffff]{{{_PILE_MARKS + 1},}}")
 
 
 def mended_text(text: str) -> str:
@@ -98,18 +104,31 @@ def escaped(text: str, *, lines: bool = False) -> str:
             printable line.
     """
     if lines:
-        text = _UNSEEN.sub(lambda found: found.group() if found.group() in "\n\t" else _escape(found.group()), text)
-        text = _WIDE_BLANKS.sub(_counted, text)
+        text = UNSEEN.sub(lambda found: found.group() if found.group() in "\n\t" else _escape(found.group()), text)
+        text = _WIDE_BLANKS.sub(_counted, without_piles(text))
         return _EMPTY_LINES.sub(lambda found: f"\n[{found.group().count(chr(10)) - 1} empty lines]\n", text)
     if not (text.isascii() and text.isprintable()):
-        text = _UNSEEN.sub(lambda found: _escape(found.group()), text)
-        text = "".join(char if char.isprintable() else _escape(char) for char in text)
+        text = UNSEEN.sub(lambda found: _escape(found.group()), text)
+        text = without_piles("".join(char if char.isprintable() else _escape(char) for char in text))
     return _BLANKS.sub(_counted, text)
+
+
+def without_piles(text: str) -> str:
+    """Return `text` with marks that are heaped on one letter counted: they would be drawn over the lines around."""
+    return text if text.isascii() else _BEYOND_LATIN.sub(lambda found: _flattened(found.group()), text)
+
+
+def _flattened(text: str) -> str:
+    parts: list[str] = []
+    for is_mark, run in groupby(text, key=lambda char: unicodedata.category(char) in ("Mn", "Me")):
+        marks = "".join(run)
+        parts.append(marks if not is_mark or len(marks) <= _PILE_MARKS else f"[{len(marks)} marks]")
+    return "".join(parts)
 
 
 def unseen(text: str) -> Iterator[re.Match[str]]:
     """Yield what `escaped` would not show as it is in a text of several lines; tabs and line feeds aside."""
-    return (found for found in _UNSEEN.finditer(text) if found.group() not in "\n\t")
+    return (found for found in UNSEEN.finditer(text) if found.group() not in "\n\t")
 
 
 def shortened(text: str, most: int, mark: str = " …") -> str:

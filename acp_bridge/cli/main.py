@@ -80,6 +80,10 @@ def _code(argv: Sequence[str]) -> int:
 
 
 def _refused(why: str, code: int) -> int:
+    from acp_bridge.redaction import Secrets, secrets_in
+    from acp_bridge.text import escaped
+
+    why = escaped(Secrets(secrets_in(os.environ)).hidden(why), lines=True)  # may hold anybody's words
     print(f"acp-bridge: {why}", file=sys.stderr)  # noqa: T201  a person's terminal, beside any protocol
     return code
 

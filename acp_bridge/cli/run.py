@@ -33,11 +33,13 @@ from acp_bridge.content import Failure, ToolRequest
 from acp_bridge.effects import leaves
 from acp_bridge.errors import BridgeError, ConfigError, SessionNotFound
 from acp_bridge.headless import Happened, Runtime, Session, Streamed, open_runtime
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import AssistantMessage, Record, RequestFailed, ToolResult, encode_record, retry_text
 from acp_bridge.tools import Choice, Question
 
 from .inspection import refuse_inspection
 from .logs import log_to_stderr
+from .words import clean
 
 EXIT_USAGE: Final = 2
 EXIT_BROKEN_PIPE: Final = 141
@@ -109,7 +111,7 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
                 if ending.code is None:
                     ending.begin(0, "the turn has ended")
         except* (BridgeError, TimeoutError, OSError) as group:
-            trouble = _trouble(leaves(group))
+            trouble = _trouble(leaves(group), config.secrets)
             code = EXIT_USAGE if trouble.kind == "configuration" else 1
         tasks.cancel_scope.cancel()
     ending.reached()
@@ -131,9 +133,9 @@ class _Trouble:
     message: str
 
 
-def _trouble(causes: Sequence[BaseException]) -> _Trouble:
+def _trouble(causes: Sequence[BaseException], secrets: Secrets) -> _Trouble:
     """Return what a person is told of what was raised; the user's mistake comes first, and none is called internal."""
-    said = "; ".join(str(exc) or type(exc).__name__ for exc in causes)
+    said = secrets.hidden("; ".join(str(exc) or type(exc).__name__ for exc in causes))
     if any(isinstance(exc, ConfigError) for exc in causes):
         return _Trouble("configuration", said)
     if any(isinstance(exc, SessionNotFound) for exc in causes):
@@ -240,6 +242,7 @@ class _TextPrinter:
         self._console = Console(stderr=True, highlight=False)
         self._titles: dict[str, str] = {}
         self._open_line = False
+        self._is_read = sys.stdout.isatty()  # by a person, on what obeys escape sequences
 
     def session(self, session: Session) -> None:
         self._note(f"[dim]session {session.id}[/dim]")
@@ -251,7 +254,7 @@ class _TextPrinter:
     def happened(self, happened: Happened) -> None:
         match happened:
             case Streamed(kind="text"):
-                sys.stdout.write(happened.text)
+                sys.stdout.write(clean(happened.text) if self._is_read else happened.text)
                 sys.stdout.flush()
                 self._open_line = not happened.text.endswith("\n")
             case Streamed():
@@ -285,7 +288,9 @@ class _TextPrinter:
             sys.stdout.write("\n")
             sys.stdout.flush()
             self._open_line = False
-        self._console.print(markup, soft_wrap=True)  # a name or path that is broken over two lines cannot be copied
+        self._console.print(
+            clean(markup), soft_wrap=True
+        )  # a name or path that is broken over two lines cannot be copied
 
 
 _Printer = _JsonPrinter | _TextPrinter

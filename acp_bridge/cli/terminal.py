@@ -9,6 +9,8 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
+from acp_bridge.text import escaped
+
 _NARROWEST = 20
 
 
@@ -36,7 +38,7 @@ def print_json(value: object) -> None:
 
 def say(text: str) -> None:
     """Tell a person beside the output."""
-    print(text, file=sys.stderr)  # noqa: T201  a person's terminal; no protocol is spoken here
+    print(escaped(text, lines=True), file=sys.stderr)  # noqa: T201  a person's terminal; no protocol is spoken here
 
 
 def out(text: str) -> None:

@@ -5,24 +5,28 @@ Pure. Knows no stream.
 
 import difflib
 import math
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from acp_bridge.errors import ConfigError
+from acp_bridge.text import UNSEEN, without_piles
 
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ufeff\ud800-\udfff]"
-)
+_KEPT = "\n\t\u200c\u200d\ufe0e\ufe0f"
+"""What text of several lines keeps: joiners and the forms of emoji are in much of what models and people write."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _KILO = 1000
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def clean(text: str) -> str:
-    """Return `text` with what a terminal would obey, and what turns reading order round, made visible."""
-    return _UNSEEN.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
+    """Return `text` with what a terminal would obey, what no eye sees and what turns its order round made visible."""
+    return without_piles(UNSEEN.sub(lambda found: _visible(found[0]), text.replace("\r\n", "\n")))
+
+
+def _visible(char: str) -> str:
+    code = ord(char)
+    return char if char in _KEPT else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def line_of(text: str) -> str:

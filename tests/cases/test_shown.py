@@ -4,6 +4,7 @@ import re
 import unicodedata
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_bridge.cli import main
+from acp_bridge.cli.words import clean
 from acp_bridge.content import Diff, Text
 from acp_bridge.errors import ToolError
+from acp_bridge.headless import Streamed
 from acp_bridge.limits import COMMAND, PATH
 from acp_bridge.text import escaped
 from acp_bridge.tools import Access, Call, Previewing, UserAnswer, Workspace, builtin_tools
@@ -90,6 +94,49 @@ def test_several_lines_say_so_too_and_keep_what_is_usual(raw: str, shown: str) -
 def test_megabytes_of_blanks_are_counted_in_a_moment() -> None:
     assert escaped(" \n" * 1_000_000 + "x", lines=True) == " \n[999999 empty lines]\nx"
     assert escaped(" " * 5_000_000) == "[5000000 spaces]"
+
+
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("a" + "\u0301" * 200 + ".txt", "a[200 marks].txt"),
+        ("\u0e01" + "\u0e47" * 30, "\u0e01[30 marks]"),
+        ("x" + "\u20dd" * 9, "x[9 marks]"),
+        ("Việt e\u0302\u0301 \u0915\u094d\u0937\u093f क्षि", "Việt e\u0302\u0301 \u0915\u094d\u0937\u093f क्षि"),
+        ("漢字" * 20, "漢字" * 20),
+    ],
+)
+def test_marks_that_are_heaped_on_a_letter_are_counted(raw: str, shown: str, lines: bool) -> None:
+    assert escaped(raw, lines=lines) == shown
+    assert escaped(shown, lines=lines) == shown
+    assert clean(raw) == shown
+
+
+@pytest.mark.parametrize("ranges", [DEFAULT_IGNORABLE, BIDI, CONTROLS, "2800 16FE4 1D159 FFFE-FFFF"])
+def test_what_is_read_of_a_stored_session_hides_nothing_but_how_emoji_are_joined(ranges: str) -> None:
+    chars = [char for char in points(ranges) if char not in "\u200c\u200d\ufe0e\ufe0f"]
+    assert clean("".join(chars)).isascii()
+    assert clean("❤\ufe0f 👩\u200d💻 a\tb\n") == "❤\ufe0f 👩\u200d💻 a\tb\n"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_an_answer_moves_no_cursor_of_who_reads_it_and_goes_to_a_file_as_it_is(
+    is_read: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_read)
+    printer = import_module("acp_bridge.cli.run")._TextPrinter()
+    printer.happened(Streamed(message_id="m", kind="text", text="a\x1b]52;c;eA==\x07\u202eb"))
+    wanted = "a\\x1b]52;c;eA==\\x07\\u202eb" if is_read else "a\x1b]52;c;eA==\x07\u202eb"
+    assert capsys.readouterr().out == wanted
+
+
+def test_a_refusal_on_stderr_holds_neither_secrets_nor_escapes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://app:s3cr3t-pw@db")
+    assert main._refused("no postgres://app:s3cr3t-pw@db\x1b[2J\u061c", 2) == 2
+    assert capsys.readouterr().err == "acp-bridge: no postgres://app:[DATABASE_URL]@db\\e[2J\\u061c\n"
 
 
 def test_what_is_allowed_for_good_is_named_so_that_it_can_be_read() -> None:
