@@ -293,7 +293,7 @@ def test_what_serves_refuses_inspection_and_what_it_starts_does_not() -> None:
 
 
 def test_serving_and_running_refuse_inspection_before_they_take_a_prompt() -> None:
-    for module in ("serve.py", "run.py"):
+    for module in ("serving.py", "run.py"):
         text = Path(inspection.__file__).with_name(module).read_text()
         assert "refuse_inspection()" in text
         assert text.index("refuse_inspection()") < text.index("anyio.run(")
