@@ -120,7 +120,8 @@ def named(text: object, workspace: Workspace) -> object:
         target = resolved(text, workspace)
     except ToolError:  # it is said when the call is judged
         return text
-    if str(target.path) == lexical(text, workspace):
+    climbs = ".." in Path(text).parts and not target.inside  # a long title may leave that out of its middle
+    if str(target.path) == lexical(text, workspace) and not climbs:
         return text
     return f"{text} → {placed(target.path, workspace)}"
 

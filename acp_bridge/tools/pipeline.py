@@ -27,7 +27,7 @@ from acp_bridge.session import (
     ToolCalled,
     ToolResult,
 )
-from acp_bridge.text import mended, mended_text
+from acp_bridge.text import escaped, mended, mended_text
 
 from .asking import hidden_said, leading_elsewhere, readable, readable_entry
 from .files import Files
@@ -102,7 +102,7 @@ class Pipeline:
             return
         tool, arguments, access, note = checked
         progress = Progress(self, request, tool)
-        refusal = await self._refused(tool, request, arguments, access, progress.made(access))
+        refusal = await self._refused(tool, request, arguments, access, progress.made(access), note)
         if refusal is not None:
             self._settle(turn, step, request, refusal)
             return
@@ -152,7 +152,7 @@ class Pipeline:
         return access.kind == "execute" or (access.kind == "edit" and not isinstance(tool, Previewing))
 
     async def _refused(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call, note: str
     ) -> ToolOutput | None:
         """Return the result of a call that may not run, None for one that may."""
         if self.cancellation.cause is not None:
@@ -165,14 +165,14 @@ class Pipeline:
             case "deny":
                 return _refusal("DENIED", denial(mode, "mode"))
             case "ask":
-                refusal = await self._asked(tool, request, arguments, access, call)
+                refusal = await self._asked(tool, request, arguments, access, call, note)
         mode = self.mode()
         if refusal is None and decide(mode, access, tool=tool.spec.name, grants=()) == "deny":
             return _refusal("DENIED", denial(mode, "mode"))  # narrowed while the question was open
         return refusal
 
     async def _asked(
-        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call
+        self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call, note: str
     ) -> ToolOutput | None:
         shown: tuple[ShownBlock, ...] = ()
         try:
@@ -185,7 +185,8 @@ class Pipeline:
         options = options_for(access)
         self.journal.append(PermissionAsked(call_id=request.call_id, options=tuple(_plain(options))))
         drawing = Drawing(title=request.title, kind=request.kind, locations=request.locations)
-        shown = (*leading_elsewhere(drawing, access, self.workspace), *shown)
+        said = (Text(text=escaped(note)),) if note else ()  # the model may think that it asked for more
+        shown = (*leading_elsewhere(drawing, access, self.workspace), *said, *shown)
         choice = Choice(None)
         with self.cancellation.scope():
             choice = await self.watcher.ask(
@@ -279,10 +280,10 @@ class Pipeline:
         checked = self._validated(request)
         if isinstance(checked, ToolOutput):
             return checked
-        tool, arguments, access, _ = checked
+        tool, arguments, access, note = checked
         inner = Progress(self, request, tool, outer)
         async with outer.asking:  # one question at a time about one call
-            refused = await self._refused(tool, request, arguments, access, inner.made(access))
+            refused = await self._refused(tool, request, arguments, access, inner.made(access), note)
         if refused is not None:
             return refused
         output = await self._ran(request, arguments, access, inner)

@@ -26,6 +26,8 @@ DEPTH = 64
 _ENCODED = 3
 """How often arguments may be JSON in JSON."""
 _WRAPPERS = frozenset({"arguments", "parameters", "args", "input"})
+_FOLDER_TO_RUN_IN = frozenset({"workdir", "workingdir", "workingdirectory", "currentworkingdirectory"})
+"""Other names of `cwd`: a command that runs elsewhere than was meant does harm, so these are not left out."""
 _DIGITS = re.compile(r"[+-]?\d{1,15}(?:\.0+)?")
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 
@@ -166,7 +168,8 @@ def _meant(name: str, given: JsonObject, properties: JsonObject) -> str:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name).casefold()
+    name = re.sub(r"[\W_]+", "", name).casefold()
+    return "cwd" if name in _FOLDER_TO_RUN_IN else name
 
 
 def _properties(schema: Any) -> JsonObject:

@@ -286,6 +286,7 @@ def asks(tmp_path: Path) -> Asks:
         ("search_files", {"path": "up", "pattern": "k"}, "Search k in up → {up}, outside the project"),
         ("read_file", {"path": "inner.py"}, "Read inner.py → src/a.py"),
         ("read_file", {"path": "src/../src/a.py"}, "Read src/../src/a.py"),
+        ("read_file", {"path": "src/../../x"}, "Read src/../../x → {up}/x, outside the project"),
         ("read_file", {"path": "new.txt"}, "Read new.txt"),
         ("run_command", {"command": "ls", "cwd": "up"}, "ls (in {up}, outside the project)"),
         ("run_command", {"command": "ls", "cwd": "src"}, "ls (in src)"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from harness.script import Answer
 
-from acp_bridge.content import JsonObject
+from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.tools import builtin_tools, understood
 
@@ -35,6 +35,9 @@ def meant(tool: str, arguments: Any) -> JsonObject:
         ("read_file", [{"path": "a"}], {"path": "a"}),
         ("read_file", {"arguments": {"path": "a"}}, {"path": "a"}),
         ("read_file", {"parameters": '{"path": "a"}'}, {"path": "a"}),
+        ("run_command", {"command": "ls", "workdir": "src"}, {"command": "ls", "cwd": "src"}),
+        ("run_command", {"command": "ls", "workingDirectory": "src"}, {"command": "ls", "cwd": "src"}),
+        ("run_command", {"command": "ls", "cwd": "a", "working_dir": "b"}, {"command": "ls", "cwd": "a"}),
         ("run_command", {"command": "ls", "timeout_s": "1.5"}, {"command": "ls", "timeout_s": 1.5}),
         ("search_files", {"pattern": "a", "ignoreCase": "True"}, {"pattern": "a", "ignore_case": True}),
         ("ask_user", {"question": "q", "options": "yes"}, {"question": "q", "options": ["yes"]}),
@@ -102,6 +105,14 @@ async def test_title_question_log_and_body_see_the_same(tmp_path: Path, raw: str
         [call] = agent.calls()
         assert call.arguments == question.arguments
         assert (tmp_path / "project" / "a.txt").read_text() == "seen\n"
+
+
+async def test_who_is_asked_sees_what_was_left_out(tmp_path: Path) -> None:
+    run = asking("run_command", '{"command": "echo x", "dry_run\\u202e": true}')
+    async with alone(tmp_path, run, mode="ask") as agent:
+        await agent.prompted()
+        [question] = agent.asked
+        assert question.shown == (Text(text=r"[ignored, since there is no such parameter: 'dry_run\u202e']"),)
 
 
 async def test_what_was_left_out_is_named_in_the_result_and_in_a_refusal(tmp_path: Path) -> None:
