@@ -213,6 +213,25 @@ async def test_a_making_that_fails_leaves_nothing_but_its_lock(tmp_path: Path, c
     assert set(os.listdir(tmp_path)) == {"s1.lock"}
 
 
+async def test_a_deletion_that_fails_leaves_the_session_to_be_seen_and_deleted_again(tmp_path: Path) -> None:
+    class Failing(Counting):
+        def sync_folder(self, path: str) -> None:
+            if "trash-s1" in os.listdir(tmp_path):
+                super().sync_folder(path)
+
+    await made(tmp_path)
+    disk = Failing()
+    disk.failures["sync_folder"] = OSError(errno.EIO, "failed")
+    store = store_in(tmp_path, disk)
+    with pytest.raises(StoreError, match="cannot delete"):
+        await store.delete("s1")
+    assert list((await loaded(tmp_path)).records) == records(TURN)
+    disk.failures.clear()
+    await store.delete("s1")
+    with pytest.raises(SessionNotFound):
+        await loaded(tmp_path)
+
+
 async def test_a_session_whose_folder_becomes_a_link_while_its_lock_is_taken_is_refused(tmp_path: Path) -> None:
     await made(tmp_path)
 

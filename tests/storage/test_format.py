@@ -8,6 +8,7 @@ from storage.words import TURN, forget_mark, header, lines, loaded, made, opened
 
 from acp_bridge.errors import StoreCorrupt, StoreTooNew, StoreUnsupported
 from acp_bridge.session import SessionTitled, StepEnded, StepStarted, TurnEnded, TurnStarted
+from acp_bridge.storage.record import Seal
 
 
 async def test_a_log_is_json_lines_whose_last_member_is_the_checksum(tmp_path: Path) -> None:
@@ -91,6 +92,18 @@ async def test_whole_records_after_a_hole_above_d_are_dropped_and_below_d_are_pr
     log.write_bytes(b"".join([*parts[:3], bytes(sum(map(len, parts[3:6]))), parts[6]]))
     with pytest.raises(StoreCorrupt):
         await loaded(tmp_path)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+async def test_a_record_proves_nothing_of_what_comes_after_its_own_beginning(tmp_path: Path, torn: bool) -> None:
+    log = await made(tmp_path)
+    forget_mark(tmp_path)
+    members = orjson.loads(lines(log)[-1])
+    seal, before = Seal("s1", orjson.loads(lines(log)[0])["gen"]), log.read_bytes()[: -len(lines(log)[-1])]
+    hole = b"{torn\n" if torn else b""
+    body = orjson.dumps({name: value for name, value in members.items() if name not in ("d", "crc")})[:-1]
+    log.write_bytes(before + hole + seal.close(body, len(before + hole), 10**6))
+    assert list((await loaded(tmp_path)).records) == records(TURN)[: 1 if torn else 2]
 
 
 async def test_a_line_moved_to_another_place_or_file_does_not_hold(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -405,6 +406,46 @@ async def test_a_foreign_append_beside_a_failed_write_is_never_rewritten_over(tm
     with pytest.raises(StoreReplaced):
         await session.salvage(MORE)
     assert log.read_bytes() == theirs
+
+
+async def test_what_somebody_appends_between_the_look_and_the_write_is_seen_and_the_unsaved_kept(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "s1/log.jsonl"
+
+    class Beside(Counting):
+        def write(self, fd: int, data: memoryview) -> int:
+            if log.exists():
+                _append(log)
+            return super().write(fd, data)
+
+    session = await store_in(tmp_path, Beside()).create(header(), records(TURN))
+    with pytest.raises(StoreReplaced, match="unsaved-"):
+        await session.append(MORE)
+    [unsaved] = log.parent.glob("unsaved-*.jsonl")
+    assert [orjson.loads(line)["seq"] for line in lines(unsaved)] == [2, 3]
+
+
+@pytest.mark.parametrize("touch", [_rename, _replace, _append, _truncate])
+async def test_a_log_that_somebody_touches_while_its_successor_is_made_is_left_alone(
+    tmp_path: Path, touch: Callable[[Path], None]
+) -> None:
+    log = await made(tmp_path)
+    with log.open("ab") as file:
+        file.write(b"torn")
+    left: list[bytes | None] = []
+
+    class Beside(Counting):
+        def sync(self, fd: int) -> None:
+            super().sync(fd)
+            if log.with_name("log.jsonl.new").exists() and not left:
+                touch(log)
+                left.append(log.read_bytes() if log.exists() else None)
+
+    session = await store_in(tmp_path, Beside()).hold("s1")
+    with pytest.raises(StoreReplaced, match="unsaved-"):
+        await session.append(MORE)
+    assert [log.read_bytes() if log.exists() else None] == left
 
 
 async def test_a_gap_in_a_log_whose_checksums_hold_is_corruption(tmp_path: Path) -> None:
