@@ -209,6 +209,20 @@ async def test_taking_one_prompt_back_leaves_the_others() -> None:
     assert reasons == ["completed", "cancelled", "completed"]
 
 
+async def test_a_prompt_that_was_taken_back_is_answered_as_not_saved_while_the_log_may_still_have_it_waiting() -> None:
+    world = World.of([{"text": "one"}])
+    world.model.door.shut()
+    with anyio.fail_after(5):
+        async with world.running():
+            _, second = (world.agent.submit((Text(text=word),)) for word in ("one", "two"))
+            await world.model.door.reached.wait()
+            world.store.memory.failing = True
+            world.agent.cancel_job(second, "client")
+            outcome = await world.agent.settled(second)
+            assert outcome.failure is not None
+            assert outcome.failure.kind == "not_saved"
+
+
 async def test_a_prompt_is_settled_by_its_own_turns_barrier_whatever_the_next_turn_meets() -> None:
     world = World.of([{"text": "one"}, {"text": "two"}])
     with anyio.fail_after(5):
@@ -238,6 +252,7 @@ async def test_an_interrupted_turn_is_gone_on_with_once_without_inventing_a_mess
             assert again.agent.submit_continuation() is None
             assert (await again.agent.settled(job)).reason == "completed"
             assert again.agent.continuable() is None
+            assert again.agent.submit_continuation() is None  # idle, and nothing is due
     [request] = again.model.requests
     assert request.messages == world.model.requests[1].messages
     assert [e.continues for e in again.of_type("turn/start")] == [None, 1]

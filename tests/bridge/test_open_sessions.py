@@ -131,6 +131,27 @@ async def test_who_takes_a_session_is_told_where_it_lies(
             assert ("a network file system" in world.peer.said()) == warned
 
 
+async def test_who_takes_a_session_has_it_once_what_there_is_to_say_of_it_is_on_disk(tmp_path: Path) -> None:
+    world, place = World(CountingStore()), Place(cwd=str(tmp_path), roots=(str(tmp_path),))
+    taken: list[object] = []
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            await opened.new(place, [])
+            await opened.put_away("s1")
+            world.store.door.shut()
+
+            async def take() -> None:
+                taken.append(await opened.take("s1", Place(cwd=str(tmp_path), roots=(str(tmp_path), "/")), None))
+
+            async with anyio.create_task_group() as taking:
+                taking.start_soon(take)
+                await world.store.door.reached.wait()
+                await anyio.wait_all_tasks_blocked()
+                assert taken == []
+                world.store.door.open()
+            assert len(taken) == 1
+
+
 async def test_nothing_is_made_or_taken_once_the_end_has_begun(tmp_path: Path) -> None:
     world, place = World(CountingStore()), Place(cwd=str(tmp_path), roots=(str(tmp_path),))
     with anyio.fail_after(10):

@@ -36,6 +36,19 @@ async def test_a_call_is_in_progress_once_it_is_on_disk() -> None:
             assert statuses(world.peer.updates[before:]) == ["pending", "in_progress", "completed"]
 
 
+async def test_a_write_shows_the_results_that_it_saved_and_none_beyond() -> None:
+    world = World.of([])
+    with anyio.fail_after(5):
+        async with world.running():
+            saved = world.journal.durable_seq
+            for number in (0, 1):
+                result = ToolResult(turn=1, step=1, call_id=f"call_1_1_{number}", content=())
+                world.conversation._withheld.append(Record(saved + number, 0, result))
+            world.conversation.durable(saved)
+            assert statuses(world.peer.updates, "call_1_1_0") == ["completed"]
+            assert statuses(world.peer.updates, "call_1_1_1") == []
+
+
 async def test_the_output_so_far_follows_the_status() -> None:
     world = World.of([asks("t", "t"), {"text": "done"}], ToldTool("t", parallel=True))
     with anyio.fail_after(5):

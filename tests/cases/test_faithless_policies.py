@@ -121,6 +121,23 @@ async def test_what_a_barrier_is_for_decides_what_is_looked_at(kind: BarrierKind
             assert waited == (kind in ("turn", "open", "answer"))
 
 
+@pytest.mark.parametrize("kind", ["turn", "open", "answer"])
+async def test_what_is_told_to_be_saved_is_looked_at_though_a_policy_claims_nothing(kind: BarrierKind) -> None:
+    class Silent(Told):
+        @property
+        def barriers(self) -> tuple[BarrierKind, ...]:
+            return ()
+
+    policy = VerifiedPolicy.of(Silent(kind, "returns early"), 30)
+    world = World.of([])
+    with anyio.fail_after(5):
+        async with world.running():
+            world.agent.submit((Text(text="Do it."),))
+            world.agent.cancel("client")
+            with pytest.raises(BarrierFailed, match=f"passed the {kind} barrier before its events were on disk"):
+                await getattr(policy, kind)(world.journal)
+
+
 async def test_what_never_returns_meets_the_deadline_of_the_core() -> None:
     policy = VerifiedPolicy.of(Told("answer", "never returns"), 0.01)
     world = World.of([])
