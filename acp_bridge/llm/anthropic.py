@@ -6,7 +6,7 @@ Imported only when such a route is opened: the SDK costs most of a second.
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never, cast
 
 import anthropic
@@ -24,12 +24,12 @@ from acp_bridge.content import (
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
 from .anthropic_answer import AnthropicAnswer
-from .dress import Sent, arguments_object, link_text, resource_text, sent, wire_id
+from .dress import Sent, arguments_object, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta, Failed
 from .reading import answered
-from .refusals import once_more, seeing_less
+from .refusals import once_more, seeing_less, wanted_members
 from .thinking import DEFAULT, OPTION, asked_of_claude
 from .wire import http_options, setting_up
 
@@ -74,6 +74,9 @@ class AnthropicModel:
         """Leave out from now on what the server says that it does not take."""
         if (less := seeing_less(self._endpoint, failed, request)) != self._endpoint:
             self._endpoint = less
+            return once_more(failed)
+        if news := wanted_members(failed) - self._endpoint.wanted:
+            self._endpoint = replace(self._endpoint, wanted=self._endpoint.wanted | news)
             return once_more(failed)
         return failed
 
@@ -156,8 +159,11 @@ class _Dress:
                 case _:
                     assert_never(block)
         said = [part for part in dressed if _says_something(part)]
-        if all(part["type"] in ("thinking", "redacted_thinking") for part in said):
+        thinks = [part["type"] in ("thinking", "redacted_thinking") for part in said]
+        if all(thinks):
             return []  # thoughts that led to nothing
+        if self.endpoint.wanted and not any(thinks):  # by servers that imitate the API and sign nothing
+            said.insert(0, {"type": "thinking", "thinking": thoughts_of(message), "signature": ""})
         return said
 
     def _result(self, answer: ToolAnswer) -> JsonObject:

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import orjson
 
-from acp_bridge.content import Image, JsonObject, Resource, ResourceLink
+from acp_bridge.content import Image, JsonObject, Resource, ResourceLink, Thought
 from acp_bridge.pictures import HEAD, Facts, examined, kind_of
-from acp_bridge.session import BLIND, LOST, ModelRequest, picture_words
+from acp_bridge.session import BLIND, LOST, FromAssistant, ModelRequest, picture_words
 from acp_bridge.text import mended, read_json
 
 from .endpoint import Endpoint
@@ -44,6 +44,16 @@ def resource_text(resource: Resource) -> str:
         fence += "`"
     end = "" if resource.text.endswith("\n") else "\n"
     return f"{resource.uri}:\n{fence}\n{resource.text}{end}{fence}"
+
+
+def thoughts_of(message: FromAssistant) -> str:
+    """Return an answer's thoughts for a server that takes none without; what it was about, where it has none.
+
+    Not one text for all: a model that is shown the same thought before each of its steps falls to repeating it.
+    """
+    thoughts = "".join(block.text for block in message.content if isinstance(block, Thought))
+    called = ", ".join(f"{request.name} ({request.call_id})" for request in message.requests)
+    return thoughts.strip() or (f"The next step: {called}." if called else "The answer follows.")
 
 
 @dataclass(frozen=True, slots=True)

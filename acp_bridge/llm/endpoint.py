@@ -16,6 +16,7 @@ class Endpoint:
         max_output_tokens: for providers that insist on a limit.
         refused: members that the server gives and does not take back.
         spoiled: pictures that the server has refused, by content file.
+        wanted: members that it wants with every answer, also with those that another model gave without them.
         network: the variables that the HTTP library reads.
     """
 
@@ -32,4 +33,5 @@ class Endpoint:
     max_output_tokens: int = 32_000
     refused: frozenset[str] = frozenset()
     spoiled: frozenset[str] = frozenset()
+    wanted: frozenset[str] = frozenset()
     network: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)

@@ -14,6 +14,7 @@ class Facts:
     context_window: int | None = None
     takes_images: bool = True
     max_output_tokens: int = 8_192
+    wanted: frozenset[str] = frozenset()
 
 
 _BLIND = Facts(takes_images=False)
@@ -31,6 +32,7 @@ _FACTS: tuple[tuple[str, Facts], ...] = (
     (r"o[13]-mini", Facts(context_window=200_000, takes_images=False)),
     (r"o[134](?:-|$)", Facts(context_window=200_000)),
     (r"deepseek-(?:chat|reasoner|coder|r1|v\d)", Facts(context_window=128_000, takes_images=False)),
+    (r"gemini-[3-9]", Facts(context_window=1_048_576, wanted=frozenset(("thought_signature",)))),
     (r"gemini", Facts(context_window=1_048_576)),
     (r"mistral-(?:large|medium|small)", Facts(context_window=128_000)),
     (r"codestral|devstral", Facts(context_window=128_000, takes_images=False)),

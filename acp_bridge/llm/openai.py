@@ -25,18 +25,20 @@ from acp_bridge.content import (
 )
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
-from .dress import Sent, arguments_text, link_text, resource_text, sent, wire_id
+from .dress import Sent, arguments_text, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta, Failed
 from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
 from .reading import answered
-from .refusals import once_more, refused_members, seeing_less
+from .refusals import once_more, refused_members, seeing_less, wanted_members
 from .thinking import DEFAULT, OPTION, asked_of_others
 from .wire import http_options, setting_up
 
 _MISTRAL = re.compile(r"(?:.*/)?(?:mistral|ministral|magistral|codestral|devstral|pixtral)", re.IGNORECASE)
+_NO_SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Google documents for the first call of an answer that its model did not give."""
 _NO_KEY = "none"  # the SDK insists on one; servers that want none take any
 
 
@@ -83,6 +85,9 @@ class OpenAIModel:
             return once_more(failed)
         if news := refused_members(failed, request) - self._endpoint.refused:
             self._endpoint = replace(self._endpoint, refused=self._endpoint.refused | news)
+            return once_more(failed)
+        if news := wanted_members(failed) - self._endpoint.wanted - self._endpoint.refused:
+            self._endpoint = replace(self._endpoint, wanted=self._endpoint.wanted | news)
             return once_more(failed)
         return failed
 
@@ -184,6 +189,10 @@ class _Dress:
         dressed |= {"role": "assistant", "content": dressed.pop("content", None) or text or None}
         if calls:
             dressed["tool_calls"] = calls
+        if "reasoning_content" in self.endpoint.wanted and not dressed.get("reasoning_content"):
+            dressed["reasoning_content"] = thoughts_of(message)
+        if "thought_signature" in self.endpoint.wanted and calls and "extra_content" not in calls[0]:
+            calls[0]["extra_content"] = _NO_SIGNATURE
         return [dressed]
 
     def _own_members(self, message: FromAssistant) -> JsonObject:

@@ -1,4 +1,4 @@
-"""What a server says that it does not take, so that the same request is made once more without it.
+"""What a server says that it does not take, or misses, so that the same request is made once more without or with it.
 
 Pure. Owns the reading of such refusals. Nothing of this is known before: a model of an unknown name may see or not,
 a picture that one server takes another does not, and what one gave with an answer and wants back, another gives and
@@ -27,6 +27,10 @@ _SPOILED = re.compile(
 _REFUSED = re.compile(
     r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted|extra_|additional prop"
 )
+
+
+_MISSING = re.compile(r"\bmissing\b|must be passed back|must (?:include|contain|have)", re.IGNORECASE)
+_WANTED = ("reasoning_content", "thought_signature", "thinking")
 
 
 def seeing_less(endpoint: Endpoint, failed: Failed, request: ModelRequest) -> Endpoint:
@@ -59,6 +63,14 @@ def refused_members(failed: Failed, request: ModelRequest) -> frozenset[str]:
     return frozenset(
         name for name in given - {"content", "function", "id"} if re.search(rf"\b{re.escape(name)}\b", message)
     )
+
+
+def wanted_members(failed: Failed) -> frozenset[str]:
+    """Return which members the server misses, by name: answers of another model come without what it gives itself."""
+    message = failed.failure.message
+    if failed.failure.kind != "bad_request" or not _MISSING.search(message):
+        return frozenset()
+    return frozenset(name for name in _WANTED if re.search(rf"\b{name}\b", message))
 
 
 def once_more(failed: Failed) -> Failed:

@@ -266,6 +266,7 @@ def endpoint_of(route: Route, options: Options) -> Endpoint:
         stall_s=options.stall_s or _STALLS * idle_s,
         network=options.network,
         max_output_tokens=facts.max_output_tokens,
+        wanted=facts.wanted if route.provider == "openai" else frozenset(),  # as the maker's own endpoint has it
     )
 
 
@@ -294,6 +295,7 @@ def _known_of(route: Route, options: Options) -> Facts:
         context_window=said.window or options.context_window or facts.context_window,
         takes_images=facts.takes_images if images is None else images,
         max_output_tokens=options.max_output_tokens or facts.max_output_tokens,
+        wanted=facts.wanted,
     )
 
 
