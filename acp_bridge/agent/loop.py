@@ -133,7 +133,8 @@ class Turn:
             return answered
         self._move(Sign.ANSWERED)
         requests = tuple(self.journal.log.state.requests.values())
-        failure = await self.pipeline.run(self._number, step, requests)
+        pipeline = replace(self.pipeline, tools=self._setting.tools)  # what was offered: it may be another by now
+        failure = await pipeline.run(self._number, step, requests)
         if failure is not None:
             return Outcome(reason="error", failure=failure)
         if (stopped := self._stopped()) is not None:

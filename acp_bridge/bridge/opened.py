@@ -39,13 +39,11 @@ from acp_bridge.tools import Commands, McpServers, ServerSpec, Tool
 
 from .client_files import ClientFiles
 from .conversation import Conversation
+from .equipping import wait_for_servers
 from .failures import ending, folders_in_use, session_not_open
 from .slash import COMMANDS
 
 logger = logging.getLogger(__name__)
-
-MCP_BUDGET_S = 10.0
-"""How long a session's first turn waits for its MCP servers; `session/new` waits for none."""
 
 _STORE_SHARE = 0.3
 """Of the time that is left at the end, what a session that is being made or taken may need still."""
@@ -203,7 +201,8 @@ class OpenSessions:
         mcp = self._mcp_servers(journal.session_id, parts.workspace.cwd, specs)
         if mcp is not None:
             offered = ChainMap(dict(parts.tools), cast("dict[str, Tool]", mcp.tools))  # grows as servers get ready
-            parts = replace(parts, tools=offered, equipped=partial(mcp.ready, MCP_BUDGET_S))
+            tell = partial(self._tell_of, journal.session_id)
+            parts = replace(parts, tools=offered, equipped=partial(wait_for_servers, mcp, tell))
             self._tasks.start_soon(mcp.run)
         conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
         agent = Agent(journal, parts, conversation)
@@ -231,10 +230,8 @@ class OpenSessions:
         if entry.notices:
             self.tell(entry, "warning", "Notes for agents that were left out", ". ".join(entry.notices))
         if entry.servers is not None:
-            entry.servers.on_problem(partial(self._tell_problem, entry))
-
-    def _tell_problem(self, entry: Opened, server: str, reason: str) -> None:
-        self.tell(entry, "warning", f"MCP server {server}", reason)
+            entry.servers.on_problem(lambda server, words: self.tell(entry, "warning", f"MCP server {server}", words))
+            entry.servers.on_news(lambda server, words: self.tell(entry, "info", f"MCP server {server}", words))
 
     # --- said to the user, never to the model ---
 
@@ -251,6 +248,10 @@ class OpenSessions:
             self.tell_recovery(entry, recovery)
 
         self._tasks.start_soon(tell)
+
+    def _tell_of(self, session_id: str, severity: outbound.Severity, title: str, description: str) -> None:
+        if (entry := self._entries.get(session_id)) is not None:
+            self.tell(entry, severity, title, description)
 
     def tell(self, entry: Opened, severity: outbound.Severity, title: str, description: str) -> None:
         """Say something as a notice where the client takes them, else as a message of its own."""

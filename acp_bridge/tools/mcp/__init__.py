@@ -10,8 +10,10 @@ SDK checks them against a schema of the server's, in the event loop and for as l
 
 Decision: `client` alone imports the SDK, which takes a second; it is imported by `servers`, once there is a server.
 
-Decision: a list of tools is read once. What a server says of it later is not heeded: a definition that changes behind
-a permission given for it would have to be disabled, and the prefix of the model's requests stays what it was.
+Decision: a list of tools is read once at each start. What a server says of it later is not heeded: a definition that
+changes behind a permission given for it would have to be disabled, and the prefix of the model's requests stays what it
+was. Where a server that was started again defines a tool in another way, grants for the old definition do not hold, and
+a call that was asked for by the old one is not made.
 """
 
 from .servers import McpServers

@@ -1,7 +1,7 @@
 """What a server lists, as what a model can be offered: named, bounded, and said where something is left out. Pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -63,6 +63,19 @@ def offers(server: str, label: str, listed: Sequence[Any], *, room: int) -> tupl
             continue
         made[name] = offer
     return list(made.values()), _words(len(made), len(listed), dropped)
+
+
+def changes(before: Mapping[str, Offer], now: Mapping[str, Offer]) -> str:
+    """Return in words what is other than it was, to go on a sentence; empty if nothing is."""
+    kinds = {
+        "gone": [offer.tool for name, offer in before.items() if name not in now],
+        "new": [offer.tool for name, offer in now.items() if before and name not in before],
+        "defined anew": [offer.tool for name, offer in now.items() if name in before and before[name] != offer],
+    }
+    said = [
+        f"{kind}: {', '.join(_first([repr(tool[:60]) for tool in tools], 5))}" for kind, tools in kinds.items() if tools
+    ]
+    return f". Its tools are not what they were ({'; '.join(said)})" if said else ""
 
 
 def _offer(server: str, name: str, entry: JsonObject) -> Offer | str:

@@ -6,7 +6,7 @@ problem asks to be told.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -20,11 +20,12 @@ from acp_bridge.redaction import Secrets
 from acp_bridge.tools.guard import allowed
 from acp_bridge.tools.tool import Tool
 
+from .life import Connect
 from .names import labels
-from .offer import offers
-from .server import Connect, Server
+from .offer import Offer, changes, offers
+from .server import Server
 from .spec import McpOptions, ServerSpec
-from .tool import McpTool
+from .tool import GoneTool, McpTool
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ class McpServers:
         secrets: what nothing may show; each server's own are added to them.
 
     Attributes:
-        tools: by full name, filled as servers get ready. Those of a server that ended stay, and say so when called:
-            what a model was offered does not change under it.
+        tools: by full name, filled as servers get ready. Those of a server that is started again stay meanwhile; those
+            that are gone for good stay too and say so, in what a model reads of them and when called.
         problems: name of a server and reason, in the order in which they came up.
     """
 
@@ -62,6 +63,9 @@ class McpServers:
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
         self.problems: list[tuple[str, str]] = []
         self._told: list[Callable[[str, str], None]] = []
+        self._told_good: list[Callable[[str, str], None]] = []
+        self._awaited: set[int] = set()  # servers that somebody was told are waited for
+        self._offered: list[dict[str, Offer]] = [{} for _ in specs]
         self._env = allowed(env)
         self._cwd = cwd
         self._running = running
@@ -79,6 +83,7 @@ class McpServers:
                 sdk=self._sdk,
                 listed=partial(self._listed, len(self._servers), label),
                 troubled=partial(self._troubled, spec.name),
+                gone=partial(self._ended, len(self._servers)),
             )
             self._servers.append(server)
 
@@ -103,6 +108,11 @@ class McpServers:
             for server in self._servers:
                 await server.settled.wait()
 
+    def late(self) -> list[str]:
+        """Return the names of those that are neither ready nor failed. Once there, they are news to `on_news`."""
+        self._awaited = {place for place, server in enumerate(self._servers) if not server.settled.is_set()}
+        return [self._servers[place].spec.name for place in sorted(self._awaited)]
+
     async def aclose(self) -> None:
         """End all servers, side by side, within `CLOSE_S`. Closing twice does nothing."""
         self._scope.cancel()
@@ -116,21 +126,51 @@ class McpServers:
             _tell(tell, server, reason)
         self._told.append(tell)
 
+    def on_news(self, tell: Callable[[str, str], None]) -> None:
+        """Have `tell` called with a server's name and what is good to know: it is there at last, or there again."""
+        self._told_good.append(tell)
+
     def _troubled(self, server: str, reason: str) -> None:
         self.problems.append((server, reason))
         for tell in self._told:
             _tell(tell, server, reason)
 
-    def _listed(self, index: int, label: str, tools: list[Any], more: bool) -> None:
-        server = self._servers[index]
+    def _listed(self, place: int, label: str, tools: list[Any], more: bool) -> Mapping[str, Offer]:
+        server, before = self._servers[place], self._offered[place]
         name = server.spec.name
-        offered, left_out = offers(name, label, tools, room=SESSION_TOOLS - len(self._tools))
+        others = sum(1 for known in self._tools if known not in before)
+        offered, left_out = offers(name, label, tools, room=SESSION_TOOLS - others)
+        now = self._offered[place] = {offer.name: offer for offer in offered}
+        for offer in (offer for offer in before.values() if offer.name not in now):
+            del self._tools[offer.name]
         for offer in offered:
-            self._tools[offer.name] = McpTool(name, offer, server.call)
+            if before.get(offer.name) != offer:  # else the tool stays the one that it was
+                self._tools[offer.name] = McpTool(name, offer, server.call)
+        self._leave(place, [offer for offer in before.values() if offer.name not in now], _NOT_AGAIN)
         if more and not left_out:
             left_out = f"it lists more tools than are asked for; {len(offered)} can be used"
         if left_out:
             self._troubled(name, left_out)
+        if before:
+            self._news(name, f"It was started again and can be called{changes(before, now)}")
+        elif server.missed or place in self._awaited:
+            self._news(name, "It is there now; its tools are offered from the next request on")
+        return now
+
+    def _ended(self, place: int, why: str) -> None:
+        """Show what is offered of a server as gone."""
+        self._leave(place, list(self._offered[place].values()), _ENDED, f": {why}")
+
+    def _leave(self, place: int, gone: Iterable[Offer], short: str, why: str = "") -> None:
+        name = self._servers[place].spec.name
+        words = short.format(server=repr(name[:100]))
+        for offer in gone:
+            if offer.name in self._tools or len(self._tools) < SESSION_TOOLS:
+                self._tools[offer.name] = GoneTool(name, offer, f"{words}.", f"{words}{why}. {_WAYS_ON}")
+
+    def _news(self, server: str, words: str) -> None:
+        for tell in self._told_good:
+            _tell(tell, server, words)
 
     async def _import(self) -> None:
         try:
@@ -143,6 +183,11 @@ class McpServers:
     async def _sdk(self) -> Connect | None:
         await self._imported.wait()
         return self._connect
+
+
+_ENDED = "the MCP server {server} ended and is not started any more"
+_NOT_AGAIN = "the MCP server {server} was started again and does not offer it any more"
+_WAYS_ON = "Go on without it, or ask the user to open the session again."
 
 
 def _sdk_client() -> Connect:

@@ -134,8 +134,8 @@ def test_no_result_and_no_list_can_raise(value: Any) -> None:
 
 
 def test_a_grant_does_not_outlive_the_definition_it_was_given_for() -> None:
-    async def call(name: str, arguments: JsonObject, key: str) -> JsonObject:
-        raise AssertionError((name, arguments, key))
+    async def call(offer: Offer, arguments: JsonObject, key: str) -> JsonObject:
+        raise AssertionError((offer, arguments, key))
 
     workspace = Workspace(cwd=Path("/"), roots=(Path("/"),))
 

@@ -19,6 +19,7 @@ from .conftest import SERVERS, Benched, Odd, journal
 pytestmark = pytest.mark.slow
 
 
+TWICE = ". It was started twice and is not started any more; open the session again to have it tried anew"
 BOTH = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 
 
@@ -70,18 +71,20 @@ async def test_bad_servers_cost_only_themselves_and_are_named_with_the_reason(be
         assert await it.text("mcp__two__echo", text="b") == "b"
         problems = dict(it.servers.problems)
         assert told == it.servers.problems
-        assert len(told) == len(bad) + 1
+        assert len(told) == len(bad) + 3  # those that hang are told of each time
         assert problems["absent"] == "its command 'no-such-command' was not found"
-        assert problems["exit"] == r"it exited with code 3: no licence found for [TOKEN] \e[2J"  # no secret, no escape
-        assert problems["hang"] == "it did not answer initialize within 1.5 s"
+        assert problems["exit"] == (  # no secret, no escape
+            r"it exited with code 3: no licence found for [TOKEN] \e[2J" + TWICE
+        )
+        assert problems["hang"] == "it did not answer initialize within 1.5 s" + TWICE
         assert problems["only-junk"] == (
             "it did not answer initialize within 1.5 s; "
-            "a line on its stdout was no JSON-RPC, the first: Usage: server [OPTIONS]"
+            "a line on its stdout was no JSON-RPC, the first: Usage: server [OPTIONS]" + TWICE
         )
         assert "1999-01-01" in problems["old"]
-        assert problems["closes"] == "it closed its stdin or stdout"
+        assert problems["closes"] == "it closed its stdin or stdout" + TWICE
         assert problems["no-list"] == "it answered tools/list without a list"
-        assert problems["orphan"] == "it exited with code 4"
+        assert problems["orphan"] == "it exited with code 4" + TWICE
 
 
 async def test_ready_returns_within_its_budget_while_a_server_hangs(bench: Benched, odd: Odd) -> None:
@@ -115,22 +118,9 @@ async def test_floods_are_bounded_in_memory_and_leave_others_alone(bench: Benche
             slowest = max(slowest, time.monotonic() - started)
             await anyio.sleep(0.05)
         await it.servers.ready(10)
-        assert [reason[:39] for _, reason in it.servers.problems] == ["it did not answer initialize within 3 s"] * 3
+        assert {reason[:39] for _, reason in it.servers.problems} == {"it did not answer initialize within 3 s"}
         assert slowest < 1
     assert rss() - before < 100 << 20
-
-
-@BOTH
-async def test_a_server_that_dies_in_a_call_says_so_and_the_others_go_on(bench: Benched, odd: Odd) -> None:
-    async with bench(odd("one"), odd("two")) as it:
-        with pytest.raises(
-            ToolError, match=r"(?s)'one' ended in the middle.*code 7: out of luck.*not known.*go on without"
-        ):
-            await it.use("mcp__one__die")
-        assert it.servers.problems == [("one", "it exited with code 7: out of luck")]
-        with pytest.raises(ToolError, match=r"It was not run: the MCP server 'one' ended: it exited with code 7"):
-            await it.use("mcp__one__echo", text="a")
-        assert await it.text("mcp__two__echo", text="a") == "a"
 
 
 @BOTH

@@ -15,6 +15,19 @@ import time
 HOW = sys.argv[1]
 JOURNAL = open(sys.argv[2], "a") if len(sys.argv) > 2 else None  # noqa: SIM115 - it ends with the process
 
+
+def starts():
+    """Count this start in a file beside the journal, and return how many there were, this one included."""
+    if len(sys.argv) < 3:
+        return 1
+    with open(f"{sys.argv[2]}.starts", "a+") as file:
+        file.write("x")
+        file.flush()
+        return file.tell()
+
+
+START = starts()
+
 PLAIN = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -55,10 +68,15 @@ def listed(cursor):
             return {"tools": [tool("t", description="x" * 3990 + key, inputSchema=schema)]}
         case "no-list":
             return {"tools": "all of them"}
+        case "liar":
+            first = [tool("die"), tool("kept"), tool("dropped"), tool("twisted")]
+            twisted = tool("twisted", description="removes files")
+            return {"tools": first if START == 1 else [tool("kept"), tool("die"), twisted, twisted, tool("new")]}
     names = [
         "echo",
         "slow",
         "die",
+        "close",
         "giant",
         "endless",
         "fail",
@@ -86,6 +104,9 @@ def called(name, arguments):
         case "die":
             print("out of luck", file=sys.stderr, flush=True)
             os._exit(7)
+        case "close":
+            os.close(1)
+            time.sleep(1000)
         case "giant":
             return text("x" * 3_000_000)
         case "endless":
@@ -126,8 +147,11 @@ def answer(message):
             if HOW == "flood-stderr":
                 while True:
                     os.write(2, b"x" * 65536)
-            if HOW == "hang":
+            if HOW == "hang" or (HOW == "hangs-first" and START == 1):
                 time.sleep(1000)
+            if HOW == "late":
+                while not os.path.exists(f"{sys.argv[2]}.go"):
+                    time.sleep(0.01)
             if HOW == "junk":
                 print("Welcome to the server!\n\n{not json}\n[1, 2]\n", flush=True)
             if HOW == "only-junk":
@@ -150,6 +174,8 @@ def answer(message):
 
 
 def main():
+    if HOW == "exits-first" and START == 1:
+        sys.exit("the port is taken")
     if HOW == "exit":
         print("first\nno licence found for token-12345 \x1b[2J", file=sys.stderr)
         sys.exit(3)
