@@ -11,7 +11,7 @@ from acp_bridge.tools import McpServers
 
 MCP_BUDGET_S = 10.0
 """How long a session's first turn waits for its MCP servers; `session/new` waits for none."""
-SILENT_S = 1.0
+SILENT_S = 1.5
 """How long of that nothing is said: most are there by then."""
 NAMED = 5
 """How many of them are named."""
@@ -36,3 +36,4 @@ async def wait_for_servers(servers: McpServers, tell: Tell) -> None:
     words = f"{names}{more}. After {rest_s:g} s the prompt goes on without, and tools that come later are offered then"
     tell("info", "Waiting for MCP servers to start", words)
     await servers.ready(rest_s)
+    servers.go_on_without_late()

@@ -47,6 +47,7 @@ class Life:
         secrets: taken out of all that it says, before it is cut.
         sdk: gives the way to speak over a wire, once it is imported; None if it cannot be.
         ready: takes what the server lists as its tools, and whether there is more that was not asked for.
+        ended: told once why it ends, before whoever waits for it; not if it is cancelled.
 
     Attributes:
         why: it ended, in words; empty until it has.
@@ -64,6 +65,7 @@ class Life:
         secrets: Secrets,
         sdk: Callable[[], Awaitable[Connect | None]],
         ready: Callable[[list[Any], bool], None],
+        ended: Callable[["Life"], None],
     ) -> None:
         self.why = ""
         self.was_ready = False
@@ -74,6 +76,7 @@ class Life:
         self._options = options
         self._sdk = sdk
         self._ready = ready
+        self._ended = ended
         self._secrets = secrets
         self._tail = Tail(self._secrets, spec.env)
         self._talk: Talk | None = None
@@ -108,8 +111,9 @@ class Life:
             self._fail("it failed inside this program; the log on stderr says where", in_vain=True)
         finally:
             self._talk = None
-            if not self.why:
-                self._fail("it was ended with the session", in_vain=True)
+            if not self.over.is_set():
+                self.why, self.in_vain = "it was ended with the session", True
+                self.over.set()
 
     async def _live(self, process: GuardedProcess, errors: PipeReader) -> None:
         async with anyio.create_task_group() as tg:
@@ -185,7 +189,7 @@ class Life:
         if not_begun := _not_begun(self._spec.command, self._code, last):
             self.in_vain = True
             return not_begun
-        return self._unguarded or _ended(self._code, last, self._exited.is_set())
+        return self._unguarded or _how_it_ended(self._code, last, self._exited.is_set())
 
     def _junk(self, wire: Wire) -> str:
         if not wire.junk:
@@ -195,9 +199,12 @@ class Life:
         return f"; {lines} no JSON-RPC{', the first: ' + first if first else ''}"
 
     def _fail(self, reason: str, *, in_vain: bool = False) -> None:
-        self.why = title(self._secrets.hidden(reason), limit=800)
-        self.in_vain = self.in_vain or in_vain
-        self.over.set()
+        """Note why it ends and say so at once; what it started may take a moment more to be gone."""
+        if not self.over.is_set():
+            self.why = title(self._secrets.hidden(reason), limit=800)
+            self.in_vain = self.in_vain or in_vain
+            self._ended(self)
+            self.over.set()
 
 
 def _not_begun(command: str, code: int | None, last: str) -> str:
@@ -214,7 +221,7 @@ def _not_begun(command: str, code: int | None, last: str) -> str:
             return f"its command {command!r} cannot be executed: {other.lower()}"
 
 
-def _ended(code: int | None, last: str, exited: bool) -> str:
+def _how_it_ended(code: int | None, last: str, exited: bool) -> str:
     if not exited:
         words = "it closed its stdin or stdout"
     elif code is None:

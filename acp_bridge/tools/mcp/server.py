@@ -48,7 +48,7 @@ class Server:
 
     Attributes:
         settled: it is ready, or failed for good.
-        missed: somebody was told that it ended, and that it is being started again.
+        missed: that it is there is news: somebody was told that it ended, or went on without it.
     """
 
     def __init__(
@@ -80,12 +80,8 @@ class Server:
     async def run(self, env: Mapping[str, str], cwd: Path, running: Path | None) -> None:
         """Live, at most `STARTS` times, until the server ends for good or this is cancelled."""
         try:
-            again = True
-            while again:
-                life = self._begun()
-                await life.run(env, cwd, running)
-                again = self._starts < STARTS and not life.in_vain
-                self._tell(life, again=again)
+            while not self._ended:
+                await self._begun().run(env, cwd, running)
         finally:
             self._ended = self._ended or "it was ended with the session"
             self._turn()
@@ -93,7 +89,9 @@ class Server:
 
     def _begun(self) -> Life:
         self._starts += 1
-        self._life = life = Life(self.spec, self._options, secrets=self._secrets, sdk=self._sdk, ready=self._ready)
+        self._life = life = Life(
+            self.spec, self._options, secrets=self._secrets, sdk=self._sdk, ready=self._ready, ended=self._tell
+        )
         return life
 
     def _ready(self, tools: list[Any], more: bool) -> None:
@@ -101,13 +99,15 @@ class Server:
         self.settled.set()
         self._turn()
 
-    def _tell(self, life: Life, *, again: bool) -> None:
+    def _tell(self, life: Life) -> None:
         """Say how a life ended. One that ended before it was ready, and soon, is told of with the next one's end."""
-        if not again:
+        if self._starts == STARTS or life.in_vain:
             self._ended = life.why
             self._offered = {}
             self._gone(life.why)
             self._troubled(life.why + (_AGAIN if self._starts > 1 else ""))
+            self._turn()
+            self.settled.set()
         elif life.was_ready or life.hung:
             self.missed = True
             not_twice = "; a call that was under way is not repeated" if life.was_ready else ""

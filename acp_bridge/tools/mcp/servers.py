@@ -64,7 +64,6 @@ class McpServers:
         self.problems: list[tuple[str, str]] = []
         self._told: list[Callable[[str, str], None]] = []
         self._told_good: list[Callable[[str, str], None]] = []
-        self._awaited: set[int] = set()  # servers that somebody was told are waited for
         self._offered: list[dict[str, Offer]] = [{} for _ in specs]
         self._env = allowed(env)
         self._cwd = cwd
@@ -109,9 +108,13 @@ class McpServers:
                 await server.settled.wait()
 
     def late(self) -> list[str]:
-        """Return the names of those that are neither ready nor failed. Once there, they are news to `on_news`."""
-        self._awaited = {place for place, server in enumerate(self._servers) if not server.settled.is_set()}
-        return [self._servers[place].spec.name for place in sorted(self._awaited)]
+        """Return the names of those that are neither ready nor failed."""
+        return [server.spec.name for server in self._servers if not server.settled.is_set()]
+
+    def go_on_without_late(self) -> None:
+        """Make it news to `on_news` when one is there that is late now."""
+        for server in self._servers:
+            server.missed = server.missed or not server.settled.is_set()
 
     async def aclose(self) -> None:
         """End all servers, side by side, within `CLOSE_S`. Closing twice does nothing."""
@@ -153,7 +156,7 @@ class McpServers:
             self._troubled(name, left_out)
         if before:
             self._news(name, f"It was started again and can be called{changes(before, now)}")
-        elif server.missed or place in self._awaited:
+        elif server.missed:
             self._news(name, "It is there now; its tools are offered from the next request on")
         return now
 

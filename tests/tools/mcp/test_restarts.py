@@ -1,6 +1,7 @@
 """Servers that die, hang or come up late: started once more, said to be, and gone only for good. Real processes."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -24,15 +25,24 @@ def starts(folder: Path, name: str) -> int:
     return len((folder / f"{name}.journal.starts").read_text())
 
 
-def news_of(servers: McpServers) -> list[tuple[str, str]]:
-    told: list[tuple[str, str]] = []
-    servers.on_news(lambda server, words: told.append((server, words)))
-    return told
+class Told:
+    """What somebody is told of servers."""
 
+    def __init__(self, servers: McpServers) -> None:
+        self.problems: list[tuple[str, str]] = []
+        self.news: list[tuple[str, str]] = []
+        self._more = anyio.Event()
+        servers.on_problem(partial(self._take, self.problems))
+        servers.on_news(partial(self._take, self.news))
 
-async def until(true: object) -> None:
-    while not true():  # type: ignore[operator]
-        await anyio.sleep(0.01)
+    def _take(self, told: list[tuple[str, str]], server: str, words: str) -> None:
+        told.append((server, words))
+        more, self._more = self._more, anyio.Event()
+        more.set()
+
+    async def until(self, told: list[tuple[str, str]], count: int) -> None:
+        while len(told) < count:
+            await self._more.wait()
 
 
 def description(it: Bench, name: str) -> str:
@@ -44,15 +54,15 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
     bench: Benched, odd: Odd, tmp_path: Path
 ) -> None:
     async with bench(odd("one"), odd("two")) as it:
-        news, offered = news_of(it.servers), dict(it.servers.tools)
+        told, offered = Told(it.servers), dict(it.servers.tools)
         with pytest.raises(
             ToolError, match=r"(?s)'one' ended in the middle.*code 7: out of luck. .*not known: look.*started again"
         ) as caught:
             await it.use("mcp__one__die")
         assert caught.value.code == "ABORTED"
         assert await it.text("mcp__one__echo", text="a") == "a"  # it waits for the start
-        assert it.servers.problems == [("one", "it exited with code 7: out of luck" + BEING_STARTED)]
-        assert news == [("one", "It was started again and can be called")]
+        assert told.problems == [("one", "it exited with code 7: out of luck" + BEING_STARTED)]
+        assert told.news == [("one", "It was started again and can be called")]
         assert dict(it.servers.tools) == offered  # nothing changes for a model, and no grant is void
         assert starts(tmp_path, "one") == 2
         said = (tmp_path / "one.journal").read_text()
@@ -65,11 +75,11 @@ async def test_a_server_that_dies_twice_is_told_of_and_its_tools_are_shown_as_go
 ) -> None:
     async with bench(odd("one"), odd("two")) as it:
         before = it.names
-        for _ in range(2):
-            with pytest.raises(ToolError, match="in the middle") as caught:
-                await it.use("mcp__one__die")
+        with pytest.raises(ToolError, match="in the middle"):
+            await it.use("mcp__one__die")
+        with pytest.raises(ToolError, match="in the middle") as caught:
+            await it.use("mcp__one__die")
         assert "cannot be called any more: go on without them" in str(caught.value)
-        await until(lambda: len(it.servers.problems) == 2)
         assert it.servers.problems[1] == ("one", "it exited with code 7: out of luck" + TWICE)
         assert it.names == before
         gone = it.servers.tools["mcp__one__echo"]
@@ -87,6 +97,7 @@ async def test_a_server_that_ends_between_calls_is_started_again(
     bench: Benched, odd: Odd, marked: Marked, how: str
 ) -> None:
     async with bench(odd("one")) as it:
+        told = Told(it.servers)
         if how == "killed":
             for pid in marked.pids():
                 if b"_guardian" not in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -94,27 +105,23 @@ async def test_a_server_that_ends_between_calls_is_started_again(
         else:
             with anyio.move_on_after(0.1):
                 await it.use("mcp__one__close")
-        await until(lambda: it.servers.problems)
+        await told.until(told.problems, 1)
         assert await it.text("mcp__one__echo", text="a") == "a"
         words = "ended by signal 9" if how == "killed" else "closed its stdin or stdout"
-        assert words + BEING_STARTED in it.servers.problems[0][1]
+        assert words + BEING_STARTED in told.problems[0][1]
 
 
 async def test_what_a_server_offers_otherwise_after_a_restart_hurts_only_its_own_tools(
     bench: Benched, odd: Odd, tmp_path: Path
 ) -> None:
     async with bench(odd("liar"), odd("good")) as it:
-        news, before = news_of(it.servers), dict(it.servers.tools)
+        told, before = Told(it.servers), dict(it.servers.tools)
         with pytest.raises(ToolError, match="in the middle"):
             await it.use("mcp__liar__die")
-        await until(lambda: news)
-        assert news == [
-            (
-                "liar",
-                "It was started again and can be called. Its tools are not what they were "
-                "(gone: 'dropped'; new: 'new'; defined anew: 'twisted')",
-            )
-        ]
+        await told.until(told.news, 1)
+        [(_, words)] = told.news
+        assert words.startswith("It was started again and can be called. Its tools are not what they were (")
+        assert words.endswith("(gone: 'dropped'; new: 'new'; defined anew: 'twisted')")
         assert it.servers.problems[1:] == [("liar", "of its 5 tools, 4 can be used: 'twisted' is listed twice")]
         assert description(it, "mcp__liar__dropped").startswith(GONE + "the MCP server 'liar' was started again and")
         now = dict(it.servers.tools)
@@ -183,12 +190,15 @@ async def test_a_server_that_is_waited_for_is_named_and_news_once_it_is_there(
     bench: Benched, odd: Odd, tmp_path: Path
 ) -> None:
     async with bench(odd("late"), odd("good"), wait_s=0) as it:
-        await until(lambda: "mcp__good__echo" in it.servers.tools)
-        news = news_of(it.servers)
+        told = Told(it.servers)
+        assert it.servers.late() == ["late", "good"]
+        it.servers.go_on_without_late()
+        await told.until(told.news, 1)
         assert it.servers.late() == ["late"]
         (tmp_path / "late.journal.go").touch()
         await it.servers.ready(10)
-        assert news == [("late", "It is there now; its tools are offered from the next request on")]
+        there = "It is there now; its tools are offered from the next request on"
+        assert told.news == [("good", there), ("late", there)]
         assert await it.text("mcp__late__echo", text="a") == "a"
 
 
