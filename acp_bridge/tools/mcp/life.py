@@ -147,7 +147,7 @@ class Life:
             self._fail(str(exc) + self._junk(wire) + said, in_vain=not self.hung)
         else:
             self._talk, self.was_ready = talk, True
-            self._ready(found, more)
+            self._ready(self._secrets.without(found), more)  # each request of the model holds what it says of them
             return True
         return False
 
