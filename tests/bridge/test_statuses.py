@@ -41,12 +41,14 @@ async def test_a_write_shows_the_results_that_it_saved_and_none_beyond() -> None
     with anyio.fail_after(5):
         async with world.running():
             saved = world.journal.durable_seq
-            for number in (0, 1):
+            for number in (1, 2):
                 result = ToolResult(turn=1, step=1, call_id=f"call_1_1_{number}", content=())
-                world.conversation._withheld.append(Record(saved + number, 0, result))
-            world.conversation.durable(saved)
-            assert statuses(world.peer.updates, "call_1_1_0") == ["completed"]
-            assert statuses(world.peer.updates, "call_1_1_1") == []
+                world.conversation.recorded(Record(saved + number, 0, result))
+            world.journal.durable_seq = saved + 1
+            world.conversation.durable(saved + 1)
+            assert statuses(world.peer.updates, "call_1_1_1") == ["completed"]
+            assert statuses(world.peer.updates, "call_1_1_2") == []
+            world.journal.durable_seq = saved
 
 
 async def test_the_output_so_far_follows_the_status() -> None:
