@@ -25,6 +25,8 @@ DEPTH = 64
 """Levels of arguments: as many as the log's writer takes."""
 _ENCODED = 3
 """How often arguments may be JSON in JSON."""
+_TOO_DEEP = '"[left out: JSON in JSON, nested too deeply]"'
+"""In the place of arguments that cannot be searched for secrets; no tool takes it."""
 _WRAPPERS = frozenset({"arguments", "parameters", "args", "input"})
 _FOLDER_TO_RUN_IN = frozenset({"workdir", "workingdir", "workingdirectory", "currentworkingdirectory"})
 """Other names of `cwd`: a command that runs elsewhere than was meant does harm, so these are not left out."""
@@ -70,8 +72,10 @@ def hidden_arguments(text: str, secrets: Secrets) -> str:
     try:
         value = mended(read_json(text), depth=DEPTH)
         clean = _hidden(value, secrets)
-    except (ValueError, RecursionError):
+    except ValueError:
         return text  # no tool is called with it
+    except RecursionError:
+        return _TOO_DEEP
     return text if clean == value else orjson.dumps(clean).decode()
 
 
@@ -136,15 +140,17 @@ def _finite(value: Any) -> Any:
     return mended(value, depth=DEPTH)
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: Any, depth: int = DEPTH) -> bool:
     """Whether every number is one: what NaN or infinity would become could be taken for a text that was meant."""
     match value:
         case float():
             return math.isfinite(value)
+        case dict() | list() if depth == 0:
+            return True  # what is deeper becomes a text
         case dict():
-            return all(map(_is_finite, cast("JsonObject", value).values()))
+            return all(_is_finite(member, depth - 1) for member in cast("JsonObject", value).values())
         case list():
-            return all(map(_is_finite, cast("list[Any]", value)))
+            return all(_is_finite(item, depth - 1) for item in cast("list[Any]", value))
         case _:
             return True
 

@@ -9,7 +9,8 @@ from harness.script import Answer
 
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
-from acp_bridge.tools import builtin_tools, understood
+from acp_bridge.redaction import Secrets
+from acp_bridge.tools import builtin_tools, hidden_arguments, understood
 
 from .alone import alone
 
@@ -105,6 +106,27 @@ async def test_title_question_log_and_body_see_the_same(tmp_path: Path, raw: str
         [call] = agent.calls()
         assert call.arguments == question.arguments
         assert (tmp_path / "project" / "a.txt").read_text() == "seen\n"
+
+
+@pytest.mark.parametrize("levels", [65, 900])
+def test_arguments_however_deep_are_read_or_refused(levels: int) -> None:
+    deep = "[" * levels + "NaN" + "]" * levels
+    for raw in (f'{{"path": "a", "x": {deep}}}', f'{{"path": {deep}}}', json.dumps(f'{{"path": {deep}}}')):
+        try:
+            assert meant("read_file", raw) == {"path": "a"}
+        except ToolError as exc:
+            assert str(exc)  # noqa: PT017 - either will do; anything else is a defect
+
+
+def test_a_secret_beside_what_is_nested_too_deeply_is_seen_by_nobody() -> None:
+    """Each level is JSON in JSON: to look into all of them takes more than there is."""
+    decoy: Any = "\\"
+    for _ in range(14):
+        for _ in range(60):
+            decoy = [decoy]
+        decoy = json.dumps(decoy)
+    hidden = json.dumps(json.dumps({"command": "s3cr3t-val", "x": decoy}).replace("s3", "\\u00733"))
+    assert "\\u00733" not in hidden_arguments(hidden, Secrets({"K": "s3cr3t-val"}))
 
 
 async def test_who_is_asked_sees_what_was_left_out(tmp_path: Path) -> None:
