@@ -3,8 +3,8 @@
 Owns which storage, policy, models and tools there are, and the order in which they are entered. Serves no protocol:
 `app` puts a bridge, or whoever drives it from Python, in front.
 
-The order is durable-sessions §6: storage, policy, runtime, front; each gets what the earlier ones gave, and they are
-left strictly last first, so storage cannot go while a front still closes a turn.
+The order is rule D41 of ARCHITECTURE.md: storage, policy, runtime, front; each gets what the earlier ones gave, and
+they are left strictly last first, so storage cannot go while a front still closes a turn.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """One turn: ask the model, run what it asks for, until it is done.
 
-Owns the order of the turn's events and barriers. Knows neither the protocol nor a provider nor a file.
+Owns the order of the turn's events and barriers (D11, D12, D16). Knows neither the protocol nor a provider nor a file.
 Only waits are cancelled, each in a scope of its own; what is logged is logged whole.
 """
 

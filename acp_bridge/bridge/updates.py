@@ -1,4 +1,4 @@
-"""Events as `session/update`s: what a client is shown live, and the same again when a session is loaded.
+"""Events as `session/update`s: what a client is shown live, and the same again when a session is loaded (D40).
 
 Pure. Owns which fact is drawn how. Knows no connection; whether a result may be shown yet, others decide.
 """

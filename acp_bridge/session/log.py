@@ -1,7 +1,8 @@
 """A session's log in memory: it numbers events, refuses those that its nesting forbids, and folds them into a state.
 
-Owns order and nesting (durable-sessions §2) and whatever is true of a session now. Pure: knows no disk and no clock
-but the one it is given. Deltas that an answer has superseded are forgotten here; the journal keeps what is unsaved.
+Owns order and nesting (D1 to D5 of ARCHITECTURE.md) and whatever is true of a session now. Pure: knows no disk and no
+clock but the one it is given. Deltas that an answer has superseded are forgotten here; the journal keeps what is
+unsaved.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,8 @@
 """The Policy port: the points at which somebody decides whether to wait for the disk.
 
 Owns the names and places of the barriers. Knows neither how a log is written nor who is told.
-The loop and the tool pipeline call these methods at fixed places; the checkpoint package implements them.
+The loop and the tool pipeline call these methods at fixed places (D10 to D20 of ARCHITECTURE.md); the checkpoint
+package implements them.
 """
 
 from typing import Literal, Protocol, TypeAlias

@@ -1,7 +1,8 @@
 """What a log that broke off needs to be whole again: a pure function from a valid log to the events that close it.
 
-Owns the classification of unfinished work (durable-sessions §5) and the words for it. Appends nothing: its caller does,
-marked synthetic and at the last real event's time, so that one log always gets the same closers. Nothing is cut.
+Owns the classification of unfinished work (D33 to D36 of ARCHITECTURE.md) and the words for it. Appends nothing: its
+caller does, marked synthetic and at the last real event's time, so that one log always gets the same closers. Nothing
+is cut.
 """
 
 from typing import assert_never

@@ -1,7 +1,7 @@
 """A log that is held open: its descriptor, where it ends, how much of it is known durable, and whether it is poisoned.
 
 Owns the one routine that appends. The first failure of a write or a sync poisons the file for good: a second sync would
-return success, reading back would show the data, and after a power cut it would be gone.
+return success, reading back would show the data, and after a power cut it would be gone (D21, D22).
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 It lies in the lock file, at the start, in a fixed number of bytes, and is never synced: it tells the next process on
 this machine what the page cache cannot, and after a power cut it may be gone or old. So it may only ever add doubt
-(`attempted`) or certainty about bytes of the very file that it names (`synced`).
+(`attempted`) or certainty about bytes of the very file that it names (`synced`). See D28 of ARCHITECTURE.md.
 """
 
 from dataclasses import dataclass

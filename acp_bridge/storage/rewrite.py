@@ -1,6 +1,6 @@
 """Replacing a log by a new file: the one routine of a repair that has to cut, of a salvage and of a fork.
 
-The new file is whole on the disk before it has the log's name, so no crash leaves anything between old and new.
+The new file is whole on the disk before it has the log's name, so no crash leaves anything between old and new (D23).
 Every record is sealed anew, with its own offset as `d`.
 """
 

@@ -1,4 +1,4 @@
-"""Reading a log: which records hold, where they end, and how much of the file is known durable.
+"""Reading a log: which records hold, where they end, and how much of the file is known durable (D25 to D27).
 
 D, the length known durable, is the greatest of the mark's `synced` and of each valid record's `d` that is not beyond
 the record's own offset. Whatever is wrong below D is corruption. At or above D a crash may have left anything: sectors

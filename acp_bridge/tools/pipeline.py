@@ -1,7 +1,7 @@
 """The one way from a tool request to its result: validate → permit → log the call → barrier → body → bound.
 
-Owns that every request gets exactly one result, and that nothing slips between the tool barrier and the body.
-Knows neither a model nor a client. Logging is never cancelled: only the waits inside are.
+Owns that every request gets exactly one result (D7 of ARCHITECTURE.md), and that nothing slips between the tool barrier
+and the body (D13). Knows neither a model nor a client. Logging is never cancelled: only the waits inside are.
 """
 
 import logging

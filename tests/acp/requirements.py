@@ -1,12 +1,153 @@
-"""Which test shows which requirement of the protocol's conformance checklist, by its number there.
+"""What the protocol requires of an agent, one sentence each, and which test shows it.
+
+A test cites a requirement as `R` and its number. A row says how binding it is, what it asks for, and where that is
+written: a page of agentclientprotocol.com (protocol version 1), a section of JSON-RPC 2.0, or a definition of the
+schema in `fixtures/acp/v1.json`. Where neither says a word, the bar is this program's own and the source is `OURS`.
 
 `COVERED` names tests as `folder/module::name`, `NOT_COVERED` says in words why there is none yet, and `IN_PART` what
 the named tests leave open. `test_requirements` holds all three to the tests themselves: each cites its numbers in its
 docstring.
 """
 
-LAST = 97
-"""The checklist goes from 1 to this."""
+from typing import Literal, NamedTuple
+
+OURS = "this program's own bar"
+
+Binding = Literal["must", "must where advertised", "should", "ours"]
+
+
+class Requirement(NamedTuple):
+    binding: Binding
+    says: str
+    source: str
+
+
+def must(says: str, source: str) -> Requirement:
+    return Requirement("must", says, source)
+
+
+def gated(says: str, source: str) -> Requirement:
+    return Requirement("must where advertised", says, source)
+
+
+def should(says: str, source: str) -> Requirement:
+    return Requirement("should", says, source)
+
+
+def ours(says: str) -> Requirement:
+    return Requirement("ours", says, OURS)
+
+
+REQUIREMENTS: dict[int, Requirement] = {
+    # framing
+    1: must("Whatever is written to stdout is JSON-RPC: one object a line, of version 2.0.", "Transports, stdio"),
+    2: must("What is written to stdout is UTF-8, whatever bytes a tool's output had.", "Transports, stdio"),
+    3: must("A message is one line, and any text survives being put into it.", "Transports, stdio"),
+    4: must("Only messages reach stdout, whoever prints, and none before the first request.", "Transports, stdio"),
+    5: ours("Where the input is cut into reads makes no difference."),
+    6: ours("Carriage returns before a newline, and blank lines, do no harm."),
+    7: should("What is no JSON gets a parse error with id null, and the connection goes on.", "JSON-RPC 2.0, 5.1"),
+    8: should("What is no UTF-8 gets a parse error with id null, and the connection goes on.", "JSON-RPC 2.0, 5.1"),
+    9: should("An array is refused once, as an invalid request with id null: ACP has no batches.", "JSON-RPC 2.0, 6"),
+    10: should("A line that holds a bare value is an invalid request, and nothing ends by it.", "JSON-RPC 2.0, 5.1"),
+    11: should("An object that is neither a call nor an answer is an invalid request.", "JSON-RPC 2.0, 5.1"),
+    12: ours("A prompt of 10 MiB is taken; a line beyond the bound is refused without being held in memory."),
+    13: ours("JSON made to hurt its reader (deep, marked, unpaired, huge) is answered with an error and survived."),
+    # JSON-RPC
+    14: must("An answer bears the id of its request, with the same value and type.", "JSON-RPC 2.0, 5"),
+    15: must("An answer has a result or an error, and not both; an error has a code and a message.", "JSON-RPC 2.0, 5"),
+    16: must("A notification gets no answer, be it understood or not.", "JSON-RPC 2.0, 4.1"),
+    17: should("A method that is not there is answered with -32601.", "JSON-RPC 2.0, 5.1"),
+    18: should("After an error of any kind the connection serves as before.", "JSON-RPC 2.0, 5.1"),
+    19: must("A request of an extension that nobody knows is answered all the same.", "Extensibility"),
+    20: should("A notification that nobody knows is passed over.", "Extensibility"),
+    21: ours("An answer that nobody waits for, or that comes twice, is passed over."),
+    22: ours("Absent and null params stand for an empty object where every member is optional."),
+    23: should("An error's message is a line of words; its data shows no internals and no secret.", "schema: Error"),
+    24: ours("A request whose id is already under way is refused, and the one under way goes on."),
+    25: ours("One session's slow work delays no request of another, and no new session."),
+    # initialization and authentication
+    26: must("`initialize` is answered in the schema's shape and agrees on version 1.", "Initialization"),
+    27: must("A version that is not spoken here is answered with the newest that is.", "Initialization"),
+    28: should("The agent says its name and version, and the version is the package's.", "Initialization"),
+    29: must("A capability that the client leaves out, or garbles, counts as not there.", "Initialization"),
+    30: must("A version that is missing, or no 16-bit integer, makes the params invalid.", "schema: ProtocolVersion"),
+    31: should("Before `initialize` any other request is refused, and `initialize` may follow.", "Initialization"),
+    32: must("A terminal login is offered only to a client that says it has a terminal for it.", "Authentication"),
+    33: should("Every way to authenticate has an id of its own, and one needs no terminal.", "Authentication"),
+    34: must("The first line of stdout answers `initialize`, in an empty home too, within seconds.", "Initialization"),
+    35: should("To authenticate in a way that was not offered, or is not the agent's, is refused.", "Authentication"),
+    36: should("Where credentials are missing, -32000 says so and what to set.", "Authentication; schema: ErrorCode"),
+    37: gated("`logout` answers an object where it is advertised, and is unknown where it is not.", "Authentication"),
+    38: must("A capability is advertised exactly if its methods are served.", "Initialization"),
+    # sessions
+    39: must("A new session has an id that no other has.", "Session Setup, creating a session"),
+    40: should("A folder that is not absolute, or a list of servers that is none, is refused.", "Session Setup"),
+    41: must("Relative paths start at the session's folder, wherever the process was started.", "Session Setup, cwd"),
+    42: ours("Nothing is said of a new session before its id is out."),
+    43: must("MCP servers on stdio are started for the session; one that fails is named.", "Session Setup, MCP"),
+    44: gated("A load shows the whole conversation in order, and is answered behind it.", "Session Setup, load"),
+    45: should("An empty result is an empty object.", "schema: LoadSessionResponse, CloseSessionResponse"),
+    46: gated("A resume shows nothing of what was, and the model knows it all.", "Session Setup, resume"),
+    47: gated("Sessions can be loaded and resumed by another process than the one that made them.", "Session Setup"),
+    48: should("A session that is not there is answered with -32002 and its id.", "schema: ErrorCode"),
+    49: gated("The list is an array, knows each session once, and comes in pages.", "Session List"),
+    50: should("A cursor that the agent did not give is refused.", "Session List, pagination"),
+    51: gated("A deleted session leaves the list, and deleting it again is no error.", "Session Delete"),
+    52: gated("Closing cancels what runs in the session and frees what it held.", "Session Setup, close"),
+    53: gated("Further folders join the ones that file tools keep to; each must be absolute.", "Session Setup"),
+    54: gated("Without the capability, further folders are never granted in silence.", "Session Setup"),
+    # prompts and updates
+    55: must("A prompt ends with one of the protocol's reasons to stop.", "Prompt Turn, stop reasons"),
+    56: must("Every update has a shape of the schema and the id of its session.", "schema: SessionNotification"),
+    57: must("A link to a resource is taken in every prompt.", "Initialization"),
+    58: gated("Images, audio and embedded resources are taken if advertised, and refused if not.", "Content"),
+    59: should("No object that is sent has a root member of its own; those go to `_meta`.", "Extensibility, _meta"),
+    60: ours("All updates of a turn come before its answer, and then nothing more."),
+    61: ours("A call is announced before it is updated, moves forward only, and is closed in the end."),
+    62: ours("The chunks of one message id are one text, and no other message has that id."),
+    63: must("Every update of the plan holds the whole plan.", "Agent Plan, updating plans"),
+    64: must("Paths are absolute, lines count from 1, and a new file has no old text.", "Overview"),
+    65: ours("A model that fails, stalls or breaks off costs the turn and not the session."),
+    66: ours("A prompt during another one waits for it; two turns never mix."),
+    67: must("A prompt without a word is answered, and holds nothing up.", "schema: PromptRequest"),
+    68: gated("Notices, compactions, plan operations, subagents: only for clients that take them.", "Initialization"),
+    69: should("Trace context in `_meta` is taken, and no reason to fail if it is malformed.", "Extensibility, _meta"),
+    70: ours("What stands in `_meta` decides for no session and no route."),
+    # cancellation
+    71: must("A cancelled prompt is answered with `cancelled` and never with an error.", "Prompt Turn, cancellation"),
+    72: must("No update of a turn follows the answer that it was cancelled.", "Prompt Turn, cancellation"),
+    73: must("A cancel while permission is asked runs nothing, whichever arrives first.", "Prompt Turn, cancellation"),
+    74: must("A cancel ends the tools at work with all that they started.", "Prompt Turn, cancellation"),
+    75: ours("A cancel that arrives together with its prompt is heard."),
+    76: must("A cancel of nothing is nothing, and spares the next prompt.", "Prompt Turn, cancellation"),
+    77: must("A request that is taken back is answered once, with a result or -32800.", "Cancellation"),
+    78: should("What was asked of the client is taken back with its turn; no answer is waited for.", "Cancellation"),
+    79: ours("After a cancel the session goes on, and every call in its history has a result."),
+    # what is asked of the client
+    80: must("Of a client that offers nothing, nothing is asked but permission.", "Initialization"),
+    81: must("A client that reads files is not asked to write them, unless it says that it does.", "File System"),
+    82: must("Every terminal that was made is released once, however its command ended.", "Terminals"),
+    83: must("Only a clear yes runs a call, and lasts as far as it was said to.", "Tool Calls, requesting permission"),
+    84: gated("Forms are used where they are offered, and every way not to fill one in is taken.", "Elicitation"),
+    # options and modes
+    85: gated("The current mode and values are among those on offer.", "Session Modes; Session Config Options"),
+    86: gated("A mode can be set, is told by the schema's name, and is refused if unknown.", "Session Modes"),
+    87: gated("Setting an option answers with all; the mode is the same in both lists.", "Session Config Options"),
+    88: must("Options of true and false go only to clients that take them.", "Session Config Options"),
+    89: should("An option or value that is not on offer is refused, and changes nothing.", "Session Config Options"),
+    # the end, and what is held meanwhile
+    90: should("The end of the input ends the process, in order and soon, with code 0.", "Transports, stdio"),
+    91: ours("Started on an empty input, the process ends with code 0 and not a word."),
+    92: ours("A client that stops listening ends the process without noise."),
+    93: ours("A signal ends the process as the end of the input does, with 128 and its number as the code."),
+    94: ours("A client that does not read fills no memory here, and can still cancel."),
+    95: ours("Sessions that were closed leave no descriptor, task or child behind."),
+    96: ours("What goes to stderr is little, and names no prompt and no key."),
+    97: ours("Before `initialize` is answered, nothing heavy is imported."),
+}
+
+LAST = max(REQUIREMENTS)
 
 NOT_COVERED: dict[int, str] = {
     54: "the capability for additional directories is advertised, so there is no agent here without it",

@@ -62,7 +62,7 @@ def asking(clients: dict[str, Client], tmp_path_factory: pytest.TempPathFactory,
 
 
 def test_of_a_client_that_can_nothing_nothing_special_is_asked(asking: Asking, tmp_path: Path) -> None:
-    """§9.80 M: with clientCapabilities {}: no fs, terminal or elicitation call."""
+    """R80: with clientCapabilities {}: no fs, terminal or elicitation call."""
     agent, session = asking({})
     for text in ("ask with options", "ask openly", "make a file", "edit what is saved", "look at it"):
         agent.prompted(session, text)
@@ -74,7 +74,7 @@ def test_of_a_client_that_can_nothing_nothing_special_is_asked(asking: Asking, t
 def test_what_the_editor_has_not_saved_is_read_through_it_and_written_to_the_disk(
     asking: Asking, tmp_path: Path
 ) -> None:
-    """§9.81 M: read-only fs flag: never fs/write_text_file."""
+    """R81: read-only fs flag: never fs/write_text_file."""
     agent, session = asking({"fs": {"readTextFile": True}})
     agent.answers["fs/read_text_file"] = lambda params: {"result": {"content": "unsaved\n"}}
     agent.prompted(session, "edit what is unsaved")
@@ -85,7 +85,7 @@ def test_what_the_editor_has_not_saved_is_read_through_it_and_written_to_the_dis
 
 @pytest.mark.parametrize("nothing", [{}, None])
 def test_an_editor_that_writes_is_given_the_text(asking: Asking, tmp_path: Path, nothing: object) -> None:
-    """§9.81 M: with both flags, files are read and written through the client; {} and null are both an answer."""
+    """R81: with both flags, files are read and written through the client; {} and null are both an answer."""
     agent, session = asking({"fs": {"readTextFile": True, "writeTextFile": True}})
     agent.answers["fs/read_text_file"] = lambda params: {"result": {"content": "unsaved\n"}}
     agent.answers["fs/write_text_file"] = lambda params: {"result": nothing}
@@ -108,7 +108,7 @@ def test_an_editor_that_writes_is_given_the_text(asking: Asking, tmp_path: Path,
 def test_an_editor_that_cannot_read_fails_the_call_and_not_the_turn(
     asking: Asking, tmp_path: Path, answer: dict[str, Any]
 ) -> None:
-    """§9.81 M: the client's failure is the tool's, told to the model; nothing is written."""
+    """R81: the client's failure is the tool's, told to the model; nothing is written."""
     agent, session = asking({"fs": {"readTextFile": True, "writeTextFile": True}})
     agent.answers["fs/read_text_file"] = lambda params: answer
     assert agent.prompted(session, "edit what is saved") == "end_turn"
@@ -129,7 +129,7 @@ def test_the_editors_own_details_reach_the_model(asking: Asking, data: object) -
 
 
 def test_a_write_that_the_editor_never_answers_is_aborted_and_not_failed(asking: Asking) -> None:
-    """§9.78 S: cancelled without a reply it may have been done in part: ABORTED, and the request is taken back."""
+    """R78: cancelled without a reply it may have been done in part: ABORTED, and the request is taken back."""
     agent, session = asking({"fs": {"readTextFile": True, "writeTextFile": True}})
     agent.answers["fs/read_text_file"] = lambda params: {"result": {"content": "unsaved\n"}}
     prompt = agent.prompt(session, "edit what is unsaved")
@@ -142,7 +142,7 @@ def test_a_write_that_the_editor_never_answers_is_aborted_and_not_failed(asking:
 
 
 def test_a_write_that_the_end_of_the_input_leaves_open_is_aborted_and_not_failed(start: Start, tmp_path: Path) -> None:
-    """§9.90 S: whoever hangs up has refused nothing: what was asked of the editor may have been done."""
+    """R90: whoever hangs up has refused nothing: what was asked of the editor may have been done."""
     (tmp_path / "kept.txt").write_text("old\n")
     agent = start(script=written(tmp_path / "s.json", *ASKING), permit=choosing("allow_once"))
     agent.initialize({"fs": {"readTextFile": True, "writeTextFile": True}})
@@ -158,7 +158,7 @@ def test_a_write_that_the_end_of_the_input_leaves_open_is_aborted_and_not_failed
 
 
 def test_a_choice_is_offered_as_buttons_where_there_is_no_form(asking: Asking) -> None:
-    """§9.84 C: elicitation only in an advertised mode; without one, options become a question of the baseline."""
+    """R84: elicitation only in an advertised mode; without one, options become a question of the baseline."""
     agent, session = asking({"elicitation": {"url": {}}})
     agent.permit = lambda params: {"result": {"outcome": {"outcome": "selected", "optionId": _named(params, "blue")}}}
     assert agent.prompted(session, "ask with options") == "end_turn"
@@ -168,7 +168,7 @@ def test_a_choice_is_offered_as_buttons_where_there_is_no_form(asking: Asking) -
 
 
 def test_a_choice_that_is_dismissed_cancels_the_turn(asking: Asking) -> None:
-    """§9.83 M, case 43: open questions are answered with `cancelled`, and the cancel itself may come only after it."""
+    """R83: open questions are answered with `cancelled`, and the cancel itself may come only after it."""
     agent, session = asking({})
     agent.permit = lambda params: {"result": DISMISSED}
     assert agent.prompted(session, "ask with options") == "cancelled"
@@ -193,7 +193,7 @@ def _named(params: dict[str, Any], name: str) -> str:
     ],
 )
 def test_a_form_is_filled_in_or_not_and_the_turn_goes_on(asking: Asking, answer: dict[str, Any], told: str) -> None:
-    """§9.84 C: decline, cancel and error handled; what is accepted is checked again."""
+    """R84: decline, cancel and error handled; what is accepted is checked again."""
     agent, session = asking({"elicitation": {"form": {}}})
     agent.answers["elicitation/create"] = lambda params: answer
     assert agent.prompted(session, "ask with options") == "end_turn"
@@ -206,7 +206,7 @@ def test_a_form_is_filled_in_or_not_and_the_turn_goes_on(asking: Asking, answer:
 
 
 def test_a_question_shows_what_will_be_done(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.83 M: the question names the call that was announced, its arguments, and options of every basic kind."""
+    """R83: the question names the call that was announced, its arguments, and options of every basic kind."""
     prompt = agent.prompt(session, "run a command")
     asked = agent.asked(session=session)
     card = agent.update("tool_call", session=session)
@@ -237,7 +237,7 @@ NOT_A_YES: dict[str, dict[str, Any]] = {
 def test_what_is_no_clear_yes_is_a_no_and_the_turn_goes_on(
     agent: Client, session: str, tmp_path: Path, answer: dict[str, Any]
 ) -> None:
-    """§9.83 M, case 43: reject, error, unknown option → tool not executed, the model is told, the turn goes on."""
+    """R83: reject, error, unknown option → tool not executed, the model is told, the turn goes on."""
     agent.permit = lambda params: answer
     assert agent.prompted(session, "run a command") == "end_turn"
     assert not (tmp_path / "ran").exists()
@@ -248,7 +248,7 @@ def test_what_is_no_clear_yes_is_a_no_and_the_turn_goes_on(
 
 
 def test_a_dismissed_question_ends_the_turn_as_cancelled(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.83 M, case 43: outcome cancelled → tool not executed, prompt cancelled, no error."""
+    """R83: outcome cancelled → tool not executed, prompt cancelled, no error."""
     agent.permit = lambda params: {"result": DISMISSED}
     assert agent.prompted(session, "run a command") == "cancelled"
     assert not (tmp_path / "ran").exists()
@@ -258,7 +258,7 @@ def test_a_dismissed_question_ends_the_turn_as_cancelled(agent: Client, session:
 
 
 def test_an_answer_in_the_same_tick_is_accepted(agent: Client, session: str, tmp_path: Path) -> None:
-    """Case 46: the client answers as soon as it reads the question."""
+    """The client answers as soon as it reads the question."""
     agent.permit = choosing("allow_once")
     for _ in range(20):
         agent.prompted(session, "run a command")
@@ -278,7 +278,7 @@ def questions(agent: Client, session: str, text: str, kind: str) -> int:
 def test_a_lasting_yes_holds_for_this_command_in_this_session_also_after_a_restart(
     start: Start, tmp_path: Path
 ) -> None:
-    """§9.83 M: allow_always remembered only as documented: the very command, the very session; kept in the log."""
+    """R83: allow_always remembered only as documented: the very command, the very session; kept in the log."""
     script = written(
         tmp_path / "s.json",
         use("run_command", command="touch ran", when="run it"),
@@ -300,13 +300,13 @@ def test_a_lasting_yes_holds_for_this_command_in_this_session_also_after_a_resta
 
 
 def test_a_yes_for_once_is_for_once(agent: Client, session: str) -> None:
-    """§9.83 M: allow_once is not remembered."""
+    """R83: allow_once is not remembered."""
     assert questions(agent, session, "run a command", "allow_once") == 1
     assert questions(agent, session, "run a command", "allow_once") == 1
 
 
 def test_in_progress_is_not_shown_before_permission(agent: Client, session: str) -> None:
-    """Case 45: the card is pending until the call is allowed."""
+    """The card is pending until the call is allowed."""
     prompt = agent.prompt(session, "run a command")
     asked = agent.asked(session=session)
     statuses = [u.get("status") for u in agent.updates(session, until=agent.place_of(asked)) if "toolCallId" in u]
@@ -319,7 +319,7 @@ def test_in_progress_is_not_shown_before_permission(agent: Client, session: str)
 
 
 def test_a_call_of_what_does_not_exist_asks_nobody(agent: Client, session: str) -> None:
-    """§9.83 M: an unknown tool is refused to the model; nobody is asked."""
+    """R83: an unknown tool is refused to the model; nobody is asked."""
     assert questions(agent, session, "use what is not there", "allow_once") == 0
     [result] = log.events(agent.home, session, "tool/result")
     assert result["data"]["code"] == "UNKNOWN_TOOL"

@@ -14,7 +14,7 @@ def options(agent: Client, session: str, config: str, value: Any) -> dict[str, s
 
 
 def test_what_is_current_is_among_what_is_offered(agent: Client, tmp_path: Path) -> None:
-    """§9.85 C, case 71: currentModeId is among availableModes, currentValue among options; there is a model option."""
+    """R85: currentModeId is among availableModes, currentValue among options; there is a model option."""
     opened = agent.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})
     modes = opened["modes"]
     assert modes["currentModeId"] in [mode["id"] for mode in modes["availableModes"]]
@@ -25,7 +25,7 @@ def test_what_is_current_is_among_what_is_offered(agent: Client, tmp_path: Path)
 
 
 def test_a_mode_can_be_set_and_the_options_follow(agent: Client, session: str) -> None:
-    """§9.86 C, §9.87 C: set_mode works; mode option and modes stay equal."""
+    """R86, R87: set_mode works; mode option and modes stay equal."""
     mark = agent.mark
     assert agent.call("session/set_mode", {"sessionId": session, "modeId": "edit"}) == {}
     update = agent.update("config_option_update", session=session, since=mark)
@@ -34,14 +34,14 @@ def test_a_mode_can_be_set_and_the_options_follow(agent: Client, session: str) -
 
 @pytest.mark.parametrize("mode", ["", "yolo", "ASK"])
 def test_an_unknown_mode_is_refused_and_changes_nothing(agent: Client, session: str, mode: str) -> None:
-    """§9.86 C, §9.89 S: unknown mode → -32602, state unchanged."""
+    """R86, R89: unknown mode → -32602, state unchanged."""
     assert agent.refused("session/set_mode", {"sessionId": session, "modeId": mode}).code == -32602
     loaded = agent.call("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
     assert loaded["modes"]["currentModeId"] == "ask"
 
 
 def test_setting_an_option_answers_with_all_of_them_and_the_mode_is_told(agent: Client, session: str) -> None:
-    """§9.86 C, §9.87 C: the full list with the change; the echo uses currentModeId."""
+    """R86, R87: the full list with the change; the echo uses currentModeId."""
     mark = agent.mark
     values = options(agent, session, "mode", "plan")
     assert (set(values), values["mode"]) == ({"mode", "model"}, "plan")
@@ -50,7 +50,7 @@ def test_setting_an_option_answers_with_all_of_them_and_the_mode_is_told(agent: 
 
 
 def test_a_mode_is_in_force_at_once(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.86 C: in plan mode nothing is changed, in full mode nobody is asked."""
+    """R86: in plan mode nothing is changed, in full mode nobody is asked."""
     agent.call("session/set_mode", {"sessionId": session, "modeId": "plan"})
     agent.prompted(session, "make a file")
     assert not (tmp_path / "made.txt").exists()
@@ -61,7 +61,7 @@ def test_a_mode_is_in_force_at_once(agent: Client, session: str, tmp_path: Path)
 
 
 def test_an_option_may_be_set_while_a_turn_runs(agent: Client, session: str) -> None:
-    """§1.1: set_config_option is allowed at any time, idle or running."""
+    """ACP, Session Config Options: setting one is allowed at any time, idle or running."""
     prompt = agent.prompt(session, "never end")
     agent.update("agent_message_chunk", session=session)
     assert options(agent, session, "mode", "plan")["mode"] == "plan"
@@ -70,7 +70,7 @@ def test_an_option_may_be_set_while_a_turn_runs(agent: Client, session: str) -> 
 
 
 def test_no_option_is_a_boolean(agent: Client, tmp_path: Path) -> None:
-    """§9.88 M: no boolean option without the client flag."""
+    """R88: no boolean option without the client flag."""
     opened = agent.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})
     assert {option["type"] for option in opened["configOptions"]} == {"select"}
 
@@ -82,7 +82,7 @@ def test_no_option_is_a_boolean(agent: Client, tmp_path: Path) -> None:
 def test_an_unknown_option_or_value_is_refused_and_changes_nothing(
     agent: Client, session: str, config: str, value: Any
 ) -> None:
-    """§9.89 S: unknown config id or value → -32602, state unchanged."""
+    """R89: unknown config id or value → -32602, state unchanged."""
     params = {"sessionId": session, "configId": config, "value": value}
     assert agent.refused("session/set_config_option", params).code == -32602
     assert options(agent, session, "mode", "ask")["mode"] == "ask"
@@ -91,7 +91,7 @@ def test_an_unknown_option_or_value_is_refused_and_changes_nothing(
 def test_widening_the_mode_does_not_reach_the_call_that_is_being_asked_about(
     agent: Client, session: str, tmp_path: Path
 ) -> None:
-    """§9.83 M: a question that is open stays a question, whatever the mode becomes."""
+    """R83: a question that is open stays a question, whatever the mode becomes."""
     prompt = agent.prompt(session, "make a file")
     asked = agent.asked(session=session)
     agent.call("session/set_mode", {"sessionId": session, "modeId": "full"})

@@ -17,7 +17,7 @@ def spoken(agent: Client, session: str) -> str:
 
 
 def test_every_line_of_a_turn_is_one_json_object_of_version_2(agent: Client, session: str) -> None:
-    """§9.1 M: every stdout line parses as one JSON object with jsonrpc 2.0 (the client holds each line against it)."""
+    """R1: every stdout line parses as one JSON object with jsonrpc 2.0 (the client holds each line against it)."""
     agent.permit = choosing("allow_once")
     assert agent.prompted(session, "do three things") == "end_turn"
     assert all(message.get("jsonrpc") == "2.0" for message in agent.received)
@@ -25,7 +25,7 @@ def test_every_line_of_a_turn_is_one_json_object_of_version_2(agent: Client, ses
 
 
 def test_tool_output_with_invalid_bytes_comes_as_valid_utf_8(agent: Client, session: str) -> None:
-    """§9.2 M: stdout is valid UTF-8, also for text beyond the basic plane and for tool output with invalid bytes."""
+    """R2: stdout is valid UTF-8, also for text beyond the basic plane and for tool output with invalid bytes."""
     agent.permit = choosing("allow_once")
     agent.prompted(session, "print odd bytes")
     [shown] = agent.update("tool_call_update", session=session, status="completed")["content"]
@@ -34,7 +34,7 @@ def test_tool_output_with_invalid_bytes_comes_as_valid_utf_8(agent: Client, sess
 
 
 def test_a_text_with_newlines_separators_and_nul_comes_whole(agent: Client, session: str) -> None:
-    """§9.3 M: no embedded newline; a text with newline, U+2028 and NUL round-trips."""
+    """R3: no embedded newline; a text with newline, U+2028 and NUL round-trips."""
     agent.prompted(session, "say something awkward")
     assert spoken(agent, session) == AWKWARD
 
@@ -42,7 +42,7 @@ def test_a_text_with_newlines_separators_and_nul_comes_whole(agent: Client, sess
 def test_a_prompt_with_newlines_separators_and_nul_is_replayed_as_it_was(
     agent: Client, session: str, tmp_path: Path
 ) -> None:
-    """§9.3 M: the same, on the way in and out again."""
+    """R3: the same, on the way in and out again."""
     agent.prompted(session, AWKWARD)
     mark = agent.mark
     agent.call("session/load", {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []})
@@ -73,7 +73,7 @@ class Chatty:
 
 
 def test_what_tools_libraries_and_children_print_never_reaches_stdout(start: START, tmp_path: Path) -> None:
-    """§9.4 M, case 54: nothing before the first request; nothing from libraries, warnings or children."""
+    """R4: nothing before the first request; nothing from libraries, warnings or children."""
     (tmp_path / "chatty.py").write_text(TOOL_THAT_PRINTS)
     (tmp_path / "script.json").write_text(json.dumps([{"tools": [{"name": "chatty"}]}, {"text": "Done."}]))
     environment = {"PYTHONPATH": str(tmp_path), "ACP_BRIDGE_TOOLS": "chatty:Chatty", "PYTHONWARNINGS": "always"}
@@ -104,7 +104,7 @@ def conversation() -> bytes:
 
 @pytest.mark.parametrize("size", [1, 10_000])
 def test_however_the_input_is_cut_the_answers_are_the_same(start: START, size: int) -> None:
-    """§9.5 Q: input split at every byte boundary, and many messages in one write, give the same result."""
+    """R5: input split at every byte boundary, and many messages in one write, give the same result."""
     agent, data = start(), conversation()
     for at in range(0, len(data), size):
         agent.write(data[at : at + size])
@@ -115,7 +115,7 @@ def test_however_the_input_is_cut_the_answers_are_the_same(start: START, size: i
 
 
 def test_carriage_returns_and_blank_lines_are_tolerated(agent: Client) -> None:
-    """§9.6 Q: CRLF and blank lines tolerated."""
+    """R6: CRLF and blank lines tolerated."""
     agent.write(b'\r\n\n  \n\t\r\n{"jsonrpc":"2.0","id":"crlf","method":"session/list"}\r\n\r\n')
     assert "result" in agent.answer("crlf")
     agent.settle()
@@ -137,13 +137,13 @@ def error_of(agent: Client, line: bytes, named: object = None) -> dict[str, obje
     [b'{"jsonrpc":"2.0","id":1,"method"', b"not json", b"{'id': 1}", b'{"id": NaN}', b"\x00", b"Content-Length: 20"],
 )
 def test_malformed_json_is_a_parse_error_and_the_connection_lives(agent: Client, line: bytes) -> None:
-    """§9.7 S: malformed JSON → -32700, id null; connection lives."""
+    """R7: malformed JSON → -32700, id null; connection lives."""
     assert error_of(agent, line)["code"] == -32700
 
 
 @pytest.mark.parametrize("line", [b'{"jsonrpc":"2.0","id":1,"method":"\xff\xfe"}', b"\xc3\x28", b'"\xed\xa0\x80"'])
 def test_invalid_utf_8_is_a_parse_error_and_the_connection_lives(agent: Client, line: bytes) -> None:
-    """§9.8 S: invalid UTF-8 line → -32700, id null; connection lives."""
+    """R8: invalid UTF-8 line → -32700, id null; connection lives."""
     assert error_of(agent, line)["code"] == -32700
 
 
@@ -151,23 +151,23 @@ def test_invalid_utf_8_is_a_parse_error_and_the_connection_lives(agent: Client, 
     "line", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"session/list"},{"jsonrpc":"2.0","id":2}]']
 )
 def test_a_batch_is_one_invalid_request(agent: Client, line: bytes) -> None:
-    """§9.9 S: JSON array, empty or full → exactly one -32600, id null."""
+    """R9: JSON array, empty or full → exactly one -32600, id null."""
     assert error_of(agent, line)["code"] == -32600
 
 
 @pytest.mark.parametrize("line", [b"1", b"-0.5", b'"text"', b"true", b"null"])
 def test_a_scalar_is_an_invalid_request(agent: Client, line: bytes) -> None:
-    """§9.10 S: scalar or null line → -32600, id null; process lives."""
+    """R10: scalar or null line → -32600, id null; process lives."""
     assert error_of(agent, line)["code"] == -32600
 
 
 def test_an_object_that_is_no_message_is_an_invalid_request(agent: Client) -> None:
-    """§9.11 S: {"foo":"bar"} → -32600."""
+    """R11: {"foo":"bar"} → -32600."""
     assert error_of(agent, b'{"foo":"bar"}')["code"] == -32600
 
 
 def test_a_prompt_of_10_mib_is_taken(agent: Client, session: str) -> None:
-    """§9.12 Q, cases 56 and 57: a 10 MiB prompt is accepted."""
+    """R12: a 10 MiB prompt is accepted."""
     request_id = agent.prompt(session, "say hello " + "x" * 10 * 2**20)
     assert agent.result(request_id, timeout_s=20) == {"stopReason": "end_turn"}
     assert spoken(agent, session) == "Hello, you."
@@ -183,7 +183,7 @@ def resident_kib(pid: int) -> int:
 
 
 def test_a_line_of_100_mib_is_an_error_held_by_nobody_and_the_connection_goes_on(start: START) -> None:
-    """§9.12 Q, case 57: a line above the cap gives an error, bounded memory, and a working connection afterwards."""
+    """R12: a line above the cap gives an error, bounded memory, and a working connection afterwards."""
     agent = start()
     agent.initialize()
     agent.call("session/list", {})
@@ -214,12 +214,12 @@ def test_a_line_of_100_mib_is_an_error_held_by_nobody_and_the_connection_goes_on
     ids=["arrays", "objects", "mark", "long id", "fraction", "boolean"],
 )
 def test_hostile_json_gets_an_error_and_the_process_lives(agent: Client, line: bytes, code: int) -> None:
-    """§9.13 Q: deep nesting, BOM, lone-surrogate escape, 40-digit id: an error reply, process lives."""
+    """R13: deep nesting, BOM, lone-surrogate escape, 40-digit id: an error reply, process lives."""
     assert error_of(agent, line, "d" if b'"id":"d"' in line else None)["code"] == code
 
 
 def test_half_a_line_at_the_end_of_the_input_is_nobodys(start: START) -> None:
-    """§9.90 S: half a line and then the end: nothing is answered for it, and the agent ends with 0."""
+    """R90: half a line and then the end: nothing is answered for it, and the agent ends with 0."""
     agent = start()
     agent.initialize()
     agent.write(json.dumps({"jsonrpc": "2.0", "id": 9, "method": "session/list"}).encode())
@@ -229,7 +229,7 @@ def test_half_a_line_at_the_end_of_the_input_is_nobodys(start: START) -> None:
 
 
 def test_a_whole_request_before_the_end_of_the_input_is_answered_or_refused(start: START, tmp_path: Path) -> None:
-    """§4.13: at the end of the input what was read is still answered, once."""
+    """JSON-RPC 2.0, 5: at the end of the input what was read is still answered, once."""
     agent = start()
     agent.initialize()
     session = agent.new_session(tmp_path)

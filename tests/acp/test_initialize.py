@@ -13,7 +13,7 @@ Start = Callable[..., Client]
 
 
 def test_initialize_is_answered_with_version_1_and_who_answers(start: Start) -> None:
-    """§9.26 M, §9.28 S: valid result, protocolVersion 1; agentInfo name and version, equal to the package version."""
+    """R26, R28: valid result, protocolVersion 1; agentInfo name and version, equal to the package version."""
     result = start().initialize()
     assert result["protocolVersion"] == 1
     assert (result["agentInfo"]["name"], result["agentInfo"]["version"]) == ("acp-bridge", acp_bridge.__version__)
@@ -21,7 +21,7 @@ def test_initialize_is_answered_with_version_1_and_who_answers(start: Start) -> 
 
 @pytest.mark.parametrize("version", [0, 2, 65535])
 def test_another_version_is_answered_with_the_newest_of_ours(start: Start, version: int) -> None:
-    """§9.27 M: versions 0, 2 and 65535 → success with own newest, not an echo."""
+    """R27: versions 0, 2 and 65535 → success with own newest, not an echo."""
     assert start().call("initialize", {"protocolVersion": version})["protocolVersion"] == 1
 
 
@@ -37,12 +37,12 @@ def test_another_version_is_answered_with_the_newest_of_ours(start: Start, versi
     ],
 )
 def test_whatever_the_client_says_of_itself_it_is_answered(start: Start, capabilities: dict[str, Any]) -> None:
-    """§9.29 M: works with clientCapabilities absent, {}, null members, unknown members, wrong-typed members."""
+    """R29: works with clientCapabilities absent, {}, null members, unknown members, wrong-typed members."""
     assert start().call("initialize", {"protocolVersion": 1, **capabilities})["protocolVersion"] == 1
 
 
 def test_a_version_that_is_none_is_refused_and_the_next_try_counts(start: Start) -> None:
-    """§9.30 M: protocolVersion missing or no integer of 16 bits → -32602."""
+    """R30: protocolVersion missing or no integer of 16 bits → -32602."""
     agent = start()
     for params in ({}, {"protocolVersion": "1"}, {"protocolVersion": 1.0}, {"protocolVersion": True}):
         assert agent.refused("initialize", params).code == -32602
@@ -52,7 +52,7 @@ def test_a_version_that_is_none_is_refused_and_the_next_try_counts(start: Start)
 
 
 def test_another_request_first_is_invalid_and_initialize_still_works(start: Start, tmp_path: Path) -> None:
-    """§9.31 S: any other request first → -32600 and initialise still works after."""
+    """R31: any other request first → -32600 and initialise still works after."""
     agent = start()
     assert agent.refused("session/new", {"cwd": str(tmp_path), "mcpServers": []}).code == -32600
     assert agent.refused("session/list").code == -32600
@@ -65,13 +65,13 @@ def test_another_request_first_is_invalid_and_initialize_still_works(start: Star
 def test_no_terminal_login_is_offered_to_a_client_without_a_terminal(
     start: Start, capabilities: dict[str, Any]
 ) -> None:
-    """§9.32 M: no terminal auth method unless auth.terminal is true."""
+    """R32: no terminal auth method unless auth.terminal is true."""
     methods = start(script="").initialize(capabilities)["authMethods"]
     assert not [method for method in methods if method.get("type") == "terminal"]
 
 
 def test_without_credentials_a_way_to_get_some_is_offered(start: Start) -> None:
-    """§9.33 S: auth ids unique; at least one agent-type method even without credentials."""
+    """R33: auth ids unique; at least one agent-type method even without credentials."""
     methods = start(script="").initialize({"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True})[
         "authMethods"
     ]
@@ -80,7 +80,7 @@ def test_without_credentials_a_way_to_get_some_is_offered(start: Start) -> None:
 
 
 def test_the_first_line_is_the_answer_to_initialize_in_an_empty_home(start: Start, tmp_path: Path) -> None:
-    """§9.34 M: first stdout line is the initialise response, within 5 s in an empty HOME (registry form)."""
+    """R34: first stdout line is the initialise response, within 5 s in an empty HOME (registry form)."""
     empty = tmp_path / "empty"
     empty.mkdir()
     agent = start(home="empty", script="", cwd=empty, environment={"TERM": "dumb", "ACP_BRIDGE_HOME": ""})
@@ -92,12 +92,12 @@ def test_the_first_line_is_the_answer_to_initialize_in_an_empty_home(start: Star
 
 @pytest.mark.parametrize("method_id", ["unknown", "", "login"])
 def test_an_unknown_way_to_authenticate_is_refused(agent: Client, method_id: str) -> None:
-    """§9.35 S: unknown methodId, or a terminal one, → -32602."""
+    """R35: unknown methodId, or a terminal one, → -32602."""
     assert agent.refused("authenticate", {"methodId": method_id}).code == -32602
 
 
 def test_without_a_model_a_session_needs_authentication_and_says_what_to_set(start: Start, tmp_path: Path) -> None:
-    """§9.36 S, case 85: with missing credentials session/new → -32000, in under a second once all is imported."""
+    """R36: with missing credentials session/new → -32000, in under a second once all is imported."""
     agent = start(script="")
     [method] = agent.initialize()["authMethods"]
     failure = agent.refused("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -108,7 +108,7 @@ def test_without_a_model_a_session_needs_authentication_and_says_what_to_set(sta
 
 
 def test_with_a_model_nothing_asks_for_authentication(start: Start, tmp_path: Path) -> None:
-    """§9.36 S, case 70: signed in, nobody is asked to authenticate."""
+    """R36: signed in, nobody is asked to authenticate."""
     agent = start()
     assert agent.initialize()["authMethods"] == []
     assert agent.call("authenticate", {"methodId": "configured"}) == {}
@@ -116,7 +116,7 @@ def test_with_a_model_nothing_asks_for_authentication(start: Start, tmp_path: Pa
 
 
 def test_a_key_that_the_provider_refuses_needs_authentication(agent: Client, session: str) -> None:
-    """§9.36 S, case 70: a wrong key gives -32000 at the prompt."""
+    """R36: a wrong key gives -32000 at the prompt."""
     failure = agent.refused(
         "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "fail to sign in"}]}
     )
@@ -126,7 +126,7 @@ def test_a_key_that_the_provider_refuses_needs_authentication(agent: Client, ses
 
 
 def test_logout_is_unknown_since_it_is_not_advertised(agent: Client) -> None:
-    """§9.37 C: unadvertised logout → -32601."""
+    """R37: unadvertised logout → -32601."""
     assert agent.refused("logout", {}).code == -32601
 
 
@@ -143,7 +143,7 @@ ROUTED = {
 
 
 def test_what_is_advertised_is_routed_and_what_is_not_is_unknown(start: Start) -> None:
-    """§9.38 M: every advertised capability's method is routed; every unadvertised gated method → -32601."""
+    """R38: every advertised capability's method is routed; every unadvertised gated method → -32601."""
     agent = start()
     capabilities = agent.initialize()["agentCapabilities"]
     advertised = capabilities["sessionCapabilities"]

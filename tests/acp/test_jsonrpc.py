@@ -11,14 +11,14 @@ BEYOND_DOUBLES = 2**53 + 1
 
 @pytest.mark.parametrize("request_id", [0, -1, BEYOND_DOUBLES, -(2**63), "", "é", "0", "a" * 1000, None])
 def test_an_id_comes_back_with_its_value_and_type(agent: Client, request_id: int | str | None) -> None:
-    """§9.14 M: integer and string ids echo with value and type."""
+    """R14: integer and string ids echo with value and type."""
     mark = agent.mark
     agent.send({"id": request_id, "method": "session/list"})
     assert "result" in agent.answer(request_id, since=mark)
 
 
 def test_an_answer_has_either_a_result_or_an_error(agent: Client, session: str) -> None:
-    """§9.15 M: exactly one of result and error; code an integer, message a string."""
+    """R15: exactly one of result and error; code an integer, message a string."""
     agent.prompted(session, "say hello")
     agent.refused("session/prompt", {})
     agent.refused("nothing/of/this", {})
@@ -45,7 +45,7 @@ def test_an_answer_has_either_a_result_or_an_error(agent: Client, session: str) 
     ],
 )
 def test_a_notification_is_never_answered(agent: Client, method: str, params: object) -> None:
-    """§9.16 M: notifications, known, unknown or with bad params, are never answered."""
+    """R16: notifications, known, unknown or with bad params, are never answered."""
     mark = agent.mark
     agent.send({"method": method, "params": params})
     end = agent.settle()
@@ -54,12 +54,12 @@ def test_a_notification_is_never_answered(agent: Client, method: str, params: ob
 
 @pytest.mark.parametrize("method", ["nothing", "session/nothing", "", "session/set_model", "rpc.discover", "初"])
 def test_an_unknown_method_is_not_found(agent: Client, method: str) -> None:
-    """§9.17 S: unknown method → -32601."""
+    """R17: unknown method → -32601."""
     assert agent.refused(method, {}).code == -32601
 
 
 def test_the_connection_is_usable_after_each_kind_of_error(agent: Client, session: str) -> None:
-    """§9.18 S: connection usable after each error."""
+    """R18: connection usable after each error."""
     for method, params in (
         ("nothing", {}),
         ("session/prompt", {}),
@@ -73,20 +73,20 @@ def test_the_connection_is_usable_after_each_kind_of_error(agent: Client, sessio
 
 @pytest.mark.parametrize("method", ["_test/ping", "_", "_acp_bridge/nothing"])
 def test_an_unknown_extension_request_is_answered_as_not_found(agent: Client, method: str) -> None:
-    """§9.19 M: unknown _x/y request answered, with the same id."""
+    """R19: unknown _x/y request answered, with the same id."""
     assert agent.refused(method, {"free": [1, {}]}).code == -32601
 
 
 @pytest.mark.parametrize("method", ["_test/note", "$/progress", "$/anything"])
 def test_an_unknown_extension_notification_is_ignored(agent: Client, method: str) -> None:
-    """§9.20 S: unknown _x and $/x notifications ignored silently."""
+    """R20: unknown _x and $/x notifications ignored silently."""
     mark = agent.mark
     agent.notify(method, {"free": 1})
     assert agent.settle() == mark + 1
 
 
 def test_responses_that_nobody_waits_for_are_ignored(agent: Client, session: str) -> None:
-    """§9.21 Q: response with unknown id, duplicate response: ignored."""
+    """R21: response with unknown id, duplicate response: ignored."""
     agent.send(
         {"id": 999_999, "result": {}}, {"id": "x", "error": {"code": 1, "message": "m"}}, {"id": None, "result": 1}
     )
@@ -101,7 +101,7 @@ def test_responses_that_nobody_waits_for_are_ignored(agent: Client, session: str
 
 @pytest.mark.parametrize("absent", [True, False])
 def test_absent_and_null_params_are_as_an_empty_object(agent: Client, absent: bool) -> None:
-    """§9.22 Q: absent and null params behave as {} for list (logout is not advertised, and stays unknown)."""
+    """R22: absent and null params behave as {} for list (logout is not advertised, and stays unknown)."""
     params = {} if absent else {"params": None}
     mark = agent.mark
     agent.send({"id": "listing", "method": "session/list", **params}, {"id": "out", "method": "logout", **params})
@@ -110,7 +110,7 @@ def test_absent_and_null_params_are_as_an_empty_object(agent: Client, absent: bo
 
 
 def test_an_error_is_one_line_without_internals(agent: Client, session: str) -> None:
-    """§9.23 S: error message one non-empty line; no traceback or secret in data."""
+    """R23: error message one non-empty line; no traceback or secret in data."""
     agent.refused("session/prompt", prompt_params(session, "fail for good"))
     agent.refused("session/new", {"cwd": "relative", "mcpServers": [{"name": "a\nb"}]})
     agent.refused("session/load", {"sessionId": "../../etc", "cwd": "/", "mcpServers": []})
@@ -123,7 +123,7 @@ def test_an_error_is_one_line_without_internals(agent: Client, session: str) -> 
 
 
 def test_an_id_in_flight_is_refused_and_the_running_request_goes_on(agent: Client, session: str) -> None:
-    """§9.24 Q: duplicate in-flight request id → -32600; never a hang."""
+    """R24: duplicate in-flight request id → -32600; never a hang."""
     first = agent.made("session/prompt", prompt_params(session, "never end"))
     agent.send(first)
     agent.update("agent_message_chunk", session=session)
@@ -136,7 +136,7 @@ def test_an_id_in_flight_is_refused_and_the_running_request_goes_on(agent: Clien
 
 
 def test_requests_to_different_sessions_run_side_by_side(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.25 Q: a slow prompt does not delay session/new, nor a prompt in the new session."""
+    """R25: a slow prompt does not delay session/new, nor a prompt in the new session."""
     slow = agent.prompt(session, "never end")
     agent.update("agent_message_chunk", session=session)
     other = agent.new_session(tmp_path)

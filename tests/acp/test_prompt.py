@@ -21,13 +21,13 @@ def turn(agent: Client, session: str, text: str) -> list[dict[str, Any]]:
 
 
 def test_a_text_prompt_ends_with_a_stop_reason(agent: Client, session: str) -> None:
-    """§9.55 M, case 42: a text prompt ends with end_turn and not with cancelled."""
+    """R55: a text prompt ends with end_turn and not with cancelled."""
     assert agent.prompted(session, "say hello") == "end_turn"
 
 
 @pytest.mark.parametrize(("stop", "reason"), [("length", "max_tokens"), ("refusal", "refusal"), ("end", "end_turn")])
 def test_the_models_end_is_the_turns_end(start: Start, tmp_path: Path, stop: str, reason: str) -> None:
-    """§9.55 M: each stop reason of the protocol that a model can bring about."""
+    """R55: each stop reason of the protocol that a model can bring about."""
     agent = start(script=written(tmp_path / "s.json", say("So far.", stop=stop)))
     agent.initialize()
     session = agent.new_session(tmp_path)
@@ -36,7 +36,7 @@ def test_the_models_end_is_the_turns_end(start: Start, tmp_path: Path, stop: str
 
 
 def test_a_turn_that_asks_too_often_ends_with_max_turn_requests(start: Start, tmp_path: Path) -> None:
-    """§9.55 M, case 78: at the request limit the text so far is shown and the reason is max_turn_requests."""
+    """R55: at the request limit the text so far is shown and the reason is max_turn_requests."""
     steps = [use("list_files", text=f"Step {i}.") for i in range(9)]
     environment = {"ACP_BRIDGE_AGENT_MAX_REQUESTS": "3"}
     agent = start(script=written(tmp_path / "s.json", *steps), environment=environment)
@@ -48,7 +48,7 @@ def test_a_turn_that_asks_too_often_ends_with_max_turn_requests(start: Start, tm
 
 
 def test_every_update_names_its_session(agent: Client, tmp_path: Path) -> None:
-    """§9.56 M: every update schema-valid (the client judges each) with the right sessionId."""
+    """R56: every update schema-valid (the client judges each) with the right sessionId."""
     sessions = [agent.new_session(tmp_path) for _ in range(3)]
     prompts = [agent.prompt(session, f"say hello {session}") for session in sessions]
     for prompt in prompts:
@@ -60,7 +60,7 @@ def test_every_update_names_its_session(agent: Client, tmp_path: Path) -> None:
 
 
 def test_a_resource_link_is_taken_and_reaches_the_log(agent: Client, session: str) -> None:
-    """§9.57 M: resource_link accepted."""
+    """R57: resource_link accepted."""
     link = {"type": "resource_link", "uri": "file:///a/b.py", "name": "b.py", "size": 5, "title": None}
     params = {"sessionId": session, "prompt": [{"type": "text", "text": "say hello"}, link]}
     assert agent.call("session/prompt", params) == {"stopReason": "end_turn"}
@@ -69,7 +69,7 @@ def test_a_resource_link_is_taken_and_reaches_the_log(agent: Client, session: st
 
 
 def test_an_embedded_text_is_taken_since_it_is_advertised(agent: Client, session: str) -> None:
-    """§9.58 C, case 74: resource accepted when advertised, and its text reaches the log."""
+    """R58: resource accepted when advertised, and its text reaches the log."""
     resource = {"type": "resource", "resource": {"uri": "file:///a", "text": "the content", "mimeType": "text/x"}}
     params = {"sessionId": session, "prompt": [resource, {"type": "text", "text": "say hello"}]}
     assert agent.call("session/prompt", params) == {"stopReason": "end_turn"}
@@ -90,7 +90,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwG
 def test_a_block_is_taken_exactly_if_it_is_advertised(
     start: Start, tmp_path: Path, capability: str, block: dict[str, Any]
 ) -> None:
-    """§9.58 C: image and audio accepted when advertised; -32602 when not, and no turn begins."""
+    """R58: image and audio accepted when advertised; -32602 when not, and no turn begins."""
     agent = start()
     advertised = agent.initialize()["agentCapabilities"]["promptCapabilities"][capability]
     session = agent.new_session(tmp_path)
@@ -111,7 +111,7 @@ def test_a_block_is_taken_exactly_if_it_is_advertised(
     [{"type": "hologram"}, {"type": "text"}, {"text": "x"}, {}, "text", None, {"type": "text", "text": 5}],
 )
 def test_a_block_that_is_none_is_refused(agent: Client, session: str, block: object) -> None:
-    """§9.58 C: what is no content block → -32602."""
+    """R58: what is no content block → -32602."""
     assert agent.refused("session/prompt", {"sessionId": session, "prompt": [block]}).code == -32602
 
 
@@ -149,7 +149,7 @@ def test_each_answer_to_a_slash_command_is_a_message_of_its_own(agent: Client, s
 
 
 def test_no_object_has_a_member_that_the_schema_does_not_name(agent: Client, session: str) -> None:
-    """§9.59 S: no root key outside the schema on any outgoing object; the client's judge is shown to see them."""
+    """R59: no root key outside the schema on any outgoing object; the client's judge is shown to see them."""
     from harness.schema import faults
 
     agent.permit = choosing("allow_once")
@@ -161,7 +161,7 @@ def test_no_object_has_a_member_that_the_schema_does_not_name(agent: Client, ses
 
 
 def test_all_updates_precede_the_answer_and_then_it_is_quiet(agent: Client, session: str) -> None:
-    """§9.60 Q, case 36: all updates precede the response; quiet after."""
+    """R60: all updates precede the response; quiet after."""
     agent.permit = choosing("allow_once")
     prompt = agent.prompt(session, "do three things")
     agent.result(prompt)
@@ -171,7 +171,7 @@ def test_all_updates_precede_the_answer_and_then_it_is_quiet(agent: Client, sess
 
 
 def test_a_call_is_announced_moves_forward_and_is_closed(agent: Client, session: str) -> None:
-    """§9.61 Q: each update names an announced call; status moves only forward; none is left open at the end."""
+    """R61: each update names an announced call; status moves only forward; none is left open at the end."""
     agent.permit = choosing("allow_once", "reject_once")
     statuses: dict[str, list[str]] = {}
     for update in turn(agent, session, "do three things"):
@@ -188,7 +188,7 @@ def test_a_call_is_announced_moves_forward_and_is_closed(agent: Client, session:
 
 
 def test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own(agent: Client, session: str) -> None:
-    """§9.62 Q: concatenated chunks with one messageId equal the full text; ids distinct per message."""
+    """R62: concatenated chunks with one messageId equal the full text; ids distinct per message."""
     agent.permit = choosing("allow_once")
     for text in ("think first", "do three things"):
         turn(agent, session, text)
@@ -202,7 +202,7 @@ def test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own
 
 
 def test_a_plan_is_shown_whole_each_time(start: Start, tmp_path: Path) -> None:
-    """§9.63 M: plan updates hold the full list; it is there again, as it was last, after a load."""
+    """R63: plan updates hold the full list; it is there again, as it was last, after a load."""
     first = [
         {"content": "Look", "status": "in_progress"},
         {"content": "Change", "status": "pending", "priority": "high"},
@@ -221,7 +221,7 @@ def test_a_plan_is_shown_whole_each_time(start: Start, tmp_path: Path) -> None:
 
 
 def test_paths_are_absolute_and_a_new_file_has_no_old_text(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.64 M: paths in locations and diffs absolute; lines ≥ 1; new file has oldText null or absent."""
+    """R64: paths in locations and diffs absolute; lines ≥ 1; new file has oldText null or absent."""
     agent.permit = choosing("allow_once")
     made = turn(agent, session, "make a file")
     edited = turn(agent, session, "edit the file")
@@ -242,7 +242,7 @@ def test_paths_are_absolute_and_a_new_file_has_no_old_text(agent: Client, sessio
 
 
 def test_a_models_failure_is_an_error_and_the_session_goes_on(agent: Client, session: str) -> None:
-    """§9.65 Q, case 83: model error → JSON-RPC error that says so, stored; session usable after."""
+    """R65: model error → JSON-RPC error that says so, stored; session usable after."""
     failure = agent.refused("session/prompt", prompt_params(session, "fail for good"))
     assert (failure.code, failure.data["details"]) == (-32603, "the turn failed: the provider said no")
     end = log.wait_for_event(agent.home, session, "turn/end")
@@ -251,7 +251,7 @@ def test_a_models_failure_is_an_error_and_the_session_goes_on(agent: Client, ses
 
 
 def test_a_failure_that_passes_is_tried_again_and_shown_as_one_message(start: Start, tmp_path: Path) -> None:
-    """§9.65 Q: a time-out or network loss that passes is no error; the discarded text is not glued to the new one."""
+    """R65: a time-out or network loss that passes is no error; the discarded text is not glued to the new one."""
     broken = {"deltas": [{"text": "Half an ans"}, {"fail": {"kind": "broken_stream"}}]}
     script = written(tmp_path / "s.json", fail("timeout"), broken, say("The whole answer."))
     agent = start(script=script, environment={"ACP_BRIDGE_AGENT_RETRY_WAIT_S": "0.01"})
@@ -269,7 +269,7 @@ def test_a_failure_that_passes_is_tried_again_and_shown_as_one_message(start: St
 
 
 def test_failures_that_do_not_pass_end_the_turn_with_an_error(start: Start, tmp_path: Path) -> None:
-    """§9.65 Q: after the last attempt the prompt is answered with an error; session usable after."""
+    """R65: after the last attempt the prompt is answered with an error; session usable after."""
     script = written(tmp_path / "s.json", fail("overloaded", message="too many"), otherwise="")
     environment = {"ACP_BRIDGE_AGENT_RETRY_WAIT_S": "0.01", "ACP_BRIDGE_AGENT_MAX_ATTEMPTS": "3"}
     agent = start(script=script, environment=environment)
@@ -281,7 +281,7 @@ def test_failures_that_do_not_pass_end_the_turn_with_an_error(start: Start, tmp_
 
 
 def test_a_second_prompt_waits_for_the_first(agent: Client, session: str) -> None:
-    """§9.66 Q: second prompt while one runs: queued; never two interleaved turns."""
+    """R66: second prompt while one runs: queued; never two interleaved turns."""
     agent.permit = choosing("allow_once")
     first = agent.prompt(session, "do three things")
     second = agent.prompt(session, "say hello")
@@ -294,12 +294,12 @@ def test_a_second_prompt_waits_for_the_first(agent: Client, session: str) -> Non
 
 
 def test_an_empty_prompt_is_refused(agent: Client, session: str) -> None:
-    """§9.67 M: empty prompt array: a defined answer, no hang."""
+    """R67: empty prompt array: a defined answer, no hang."""
     assert agent.refused("session/prompt", {"sessionId": session, "prompt": []}).code == -32602
 
 
 def test_a_prompt_of_nothing_but_blanks_is_a_turn(agent: Client, session: str) -> None:
-    """§9.67 M: likewise a prompt whose one text is empty."""
+    """R67: likewise a prompt whose one text is empty."""
     assert agent.prompted(session, "") == "end_turn"
     assert agent.prompted(session, "\n") == "end_turn"
 
@@ -308,7 +308,7 @@ GATED = {"notice", "compaction_update", "compaction_summary_chunk", "plan_update
 
 
 def test_a_client_that_takes_no_notices_gets_none(agent: Client, tmp_path: Path) -> None:
-    """§9.68 C, case 77: notice, compaction, plan and subagent updates only with the matching client flag."""
+    """R68: notice, compaction, plan and subagent updates only with the matching client flag."""
     server = {"name": "weather", "command": "/bin/false", "args": [], "env": []}
     session = agent.new_session(tmp_path, mcpServers=[server])
     agent.update("agent_message_chunk", session=session)
@@ -318,7 +318,7 @@ def test_a_client_that_takes_no_notices_gets_none(agent: Client, tmp_path: Path)
 
 
 def test_a_client_that_takes_notices_gets_them(start: Start, tmp_path: Path) -> None:
-    """§9.68 C: with session.notices, what is not the model's is a notice and no message."""
+    """R68: with session.notices, what is not the model's is a notice and no message."""
     agent = start()
     agent.initialize({"session": {"notices": {}}})
     server = {"name": "weather", "command": "/bin/false", "args": [], "env": []}
@@ -340,13 +340,13 @@ def test_a_client_that_takes_notices_gets_them(start: Start, tmp_path: Path) -> 
     ],
 )
 def test_trace_context_is_taken_and_a_malformed_one_ignored(agent: Client, session: str, meta: object) -> None:
-    """§9.69 S: _meta.traceparent accepted; malformed ignored."""
+    """R69: _meta.traceparent accepted; malformed ignored."""
     params = {**prompt_params(session, "say hello"), "_meta": meta}
     assert agent.call("session/prompt", params) == {"stopReason": "end_turn"}
 
 
 def test_what_stands_in_meta_routes_nothing(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.70 Q: _meta with session ids has no effect on routing."""
+    """R70: _meta with session ids has no effect on routing."""
     other = agent.new_session(tmp_path)
     meta = {"session_id": other, "sessionId": other, "cwd": "/", "prompt": [], "mcpServers": 1, "modeId": "full"}
     mark = agent.mark
@@ -359,7 +359,7 @@ def test_what_stands_in_meta_routes_nothing(agent: Client, session: str, tmp_pat
 
 
 def test_calls_marked_parallel_all_get_their_results(start: Start, tmp_path: Path) -> None:
-    """§9.61 Q: many calls in one answer are each announced, run and closed, in whatever order they end."""
+    """R61: many calls in one answer are each announced, run and closed, in whatever order they end."""
     (tmp_path / "kept.txt").write_text("old\n")
     calls = [("read_file", {"path": "kept.txt"})] * 25
     agent = start(script=written(tmp_path / "s.json", use_all(*calls)))
@@ -373,7 +373,7 @@ def test_calls_marked_parallel_all_get_their_results(start: Start, tmp_path: Pat
 
 
 def test_usage_is_the_context_now_and_the_window(start: Start, tmp_path: Path) -> None:
-    """Case 72: three turns: used is the current context and no sum over them, size the window."""
+    """Three turns: used is the current context and no sum over them, size the window."""
     answers = [say("x", usage={"input_tokens": 100 * turn, "output_tokens": 10}) for turn in (1, 2, 3)]
     agent = start(script=written(tmp_path / "s.json", *answers, context_window=8192))
     agent.initialize()
@@ -394,7 +394,7 @@ def test_usage_is_told_with_a_size_of_zero_where_the_window_is_not_known(start: 
 
 
 def test_a_turn_that_failed_is_there_whole_after_a_load_and_is_not_taken_up_again(start: Start, tmp_path: Path) -> None:
-    """Cases 16 and 17: two tools, then the provider fails; loaded elsewhere: text, tools and error; then "hello"."""
+    """Two tools, then the provider fails; loaded elsewhere: text, tools and error; then "hello"."""
     (tmp_path / "kept.txt").write_text("old\n")
     script = written(
         tmp_path / "s.json",

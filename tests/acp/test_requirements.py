@@ -1,12 +1,13 @@
 """The manifest is complete and true."""
 
 import ast
+import json
 import re
 import runpy
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-CITATION = re.compile(r"§9\.(\d+)")
+CITATION = re.compile(r"\bR(\d+)\b")
 
 MANIFEST = runpy.run_path(str(Path(__file__).with_name("requirements.py")))
 
@@ -30,7 +31,28 @@ def test_the_manifest_names_exactly_the_tests_that_cite_each_requirement() -> No
 def test_every_requirement_has_a_test_or_a_reason() -> None:
     """And none has both."""
     covered, reasons = set(MANIFEST["COVERED"]), set(MANIFEST["NOT_COVERED"])
-    assert covered | reasons == set(range(1, MANIFEST["LAST"] + 1))
+    assert covered | reasons == set(MANIFEST["REQUIREMENTS"]) == set(range(1, MANIFEST["LAST"] + 1))
     assert not covered & reasons
     assert set(MANIFEST["IN_PART"]) <= covered
     assert all(len(words) > 20 for words in (*MANIFEST["NOT_COVERED"].values(), *MANIFEST["IN_PART"].values()))
+
+
+def test_every_requirement_is_a_sentence_of_its_own_with_its_source() -> None:
+    rows = MANIFEST["REQUIREMENTS"]
+    assert not [number for number, row in rows.items() if not re.fullmatch(r"[A-Z`].{20,}\.", row.says)]
+    assert len({row.says for row in rows.values()}) == len(rows)
+    assert [number for number, row in rows.items() if row.source == MANIFEST["OURS"]] == [
+        number for number, row in rows.items() if row.binding == "ours"
+    ]
+
+
+def test_a_definition_that_is_given_as_a_source_is_one_of_the_schemas() -> None:
+    schema = json.loads((TESTS.parent / "fixtures" / "acp" / "v1.json").read_text())
+    named = [
+        name
+        for row in MANIFEST["REQUIREMENTS"].values()
+        for list_ in re.findall(r"schema: ([\w, ]+)", row.source)
+        for name in list_.split(", ")
+    ]
+    assert named
+    assert not set(named) - set(schema["$defs"])

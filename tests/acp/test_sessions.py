@@ -22,7 +22,7 @@ def reopen(agent: Client, method: str, session: str, cwd: Path | str, **more: An
 
 
 def test_a_new_session_has_an_id_of_its_own(agent: Client, tmp_path: Path) -> None:
-    """§9.39 M: session/new valid, id non-empty, unique."""
+    """R39: session/new valid, id non-empty, unique."""
     ids = {agent.new_session(tmp_path) for _ in range(20)}
     assert len(ids) == 20
     assert all(ids)
@@ -46,17 +46,17 @@ def test_a_new_session_has_an_id_of_its_own(agent: Client, tmp_path: Path) -> No
     ],
 )
 def test_a_session_that_is_asked_for_wrongly_is_refused(agent: Client, params: dict[str, Any]) -> None:
-    """§9.40 S, §9.53: relative cwd, mcpServers missing or malformed, relative additional folder → -32602."""
+    """R40, R53: relative cwd, mcpServers missing or malformed, relative additional folder → -32602."""
     assert agent.refused("session/new", params).code == -32602
 
 
 def test_null_for_a_list_is_an_empty_list(agent: Client, tmp_path: Path) -> None:
-    """§9.40 S: mcpServers null → treated as empty."""
+    """R40: mcpServers null → treated as empty."""
     assert agent.new_session(tmp_path, mcpServers=None, additionalDirectories=None)
 
 
 def test_a_folder_that_does_not_exist_is_refused(agent: Client, tmp_path: Path) -> None:
-    """Case 63: a cwd that does not exist here is a clear error of the params."""
+    """A cwd that does not exist here is a clear error of the params."""
     failure = agent.refused("session/new", {"cwd": str(tmp_path / "none"), "mcpServers": []})
     assert failure.code == -32602
     failure = agent.refused("session/new", {"cwd": "C:\\Users\\x", "mcpServers": []})
@@ -64,7 +64,7 @@ def test_a_folder_that_does_not_exist_is_refused(agent: Client, tmp_path: Path) 
 
 
 def test_tools_work_in_the_sessions_folder_and_not_in_the_processs(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.41 M, case 87: tools resolve relative paths against cwd, not the process directory."""
+    """R41: tools resolve relative paths against cwd, not the process directory."""
     agent.permit = choosing("allow_once")
     agent.prompted(session, "where are you")
     [shown] = agent.update("tool_call_update", session=session, status="completed")["content"]
@@ -74,7 +74,7 @@ def test_tools_work_in_the_sessions_folder_and_not_in_the_processs(agent: Client
 
 
 def test_nothing_about_a_new_session_comes_before_its_id(agent: Client, tmp_path: Path) -> None:
-    """§9.42 Q, case 37: no session/update for a new session before its response; commands follow after."""
+    """R42: no session/update for a new session before its response; commands follow after."""
     mark = agent.mark
     session = agent.new_session(tmp_path)
     commands = agent.update("available_commands_update", session=session, since=mark)
@@ -84,7 +84,7 @@ def test_nothing_about_a_new_session_comes_before_its_id(agent: Client, tmp_path
 
 
 def test_a_server_that_does_not_start_is_named_and_the_session_goes_on(agent: Client, tmp_path: Path) -> None:
-    """§9.43 M, case 84: a failing server does not fail the session, nor silently; an entry without type is taken."""
+    """R43: a failing server does not fail the session, nor silently; an entry without type is taken."""
     server = {"name": "weather", "command": "/bin/false", "args": [], "env": []}
     session = agent.new_session(tmp_path, mcpServers=[server])
     assert "weather" in agent.update("agent_message_chunk", session=session)["content"]["text"]
@@ -92,7 +92,7 @@ def test_a_server_that_does_not_start_is_named_and_the_session_goes_on(agent: Cl
 
 
 def test_a_loaded_session_is_shown_as_it_was_before_the_answer(start: Start, tmp_path: Path) -> None:
-    """§9.44 C: load replays user and agent chunks and tool calls in order, all before the response, none after."""
+    """R44: load replays user and agent chunks and tool calls in order, all before the response, none after."""
     (tmp_path / "kept.txt").write_text("old\n")
     first = start(permit=choosing("allow_once", "reject_once"))
     first.initialize()
@@ -129,7 +129,7 @@ def test_a_loaded_session_is_shown_as_it_was_before_the_answer(start: Start, tmp
 
 
 def test_messages_that_are_loaded_have_the_ids_they_had(start: Start, tmp_path: Path) -> None:
-    """Cases 31 and 32: stable distinct message and call ids, the same as live."""
+    """Stable distinct message and call ids, the same as live."""
     agent = start()
     agent.initialize()
     session = agent.new_session(tmp_path)
@@ -145,7 +145,7 @@ def test_messages_that_are_loaded_have_the_ids_they_had(start: Start, tmp_path: 
 
 
 def test_a_session_loaded_in_the_same_minute_twice_is_whole(start: Start, tmp_path: Path) -> None:
-    """Case 27: new, prompt, load at once, load again: the history is intact both times."""
+    """New, prompt, load at once, load again: the history is intact both times."""
     agent = start()
     agent.initialize()
     session = agent.new_session(tmp_path)
@@ -162,7 +162,7 @@ def test_a_session_loaded_in_the_same_minute_twice_is_whole(start: Start, tmp_pa
 
 
 def test_results_without_anything_to_say_are_empty_objects(agent: Client, session: str) -> None:
-    """§9.45 S: empty results are {}, never null; load answers with an object too."""
+    """R45: empty results are {}, never null; load answers with an object too."""
     assert agent.call("session/set_mode", {"sessionId": session, "modeId": "plan"}) == {}
     loaded = agent.call("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
     assert isinstance(loaded, dict)
@@ -174,7 +174,7 @@ def test_results_without_anything_to_say_are_empty_objects(agent: Client, sessio
 def test_a_session_goes_on_in_the_next_process_with_all_that_was_said(
     start: Start, tmp_path: Path, method: str
 ) -> None:
-    """§9.46 and §9.47 C, cases 21, 23: resume shows no history before the response; the model knows the context."""
+    """R46 and R47: resume shows no history before the response; the model knows the context."""
     script = written(tmp_path / "turns.json", say("The first answer."), say("The second answer."), otherwise="")
     first = start(script=script)
     first.initialize()
@@ -205,7 +205,7 @@ def test_a_session_goes_on_in_the_next_process_with_all_that_was_said(
     ],
 )
 def test_an_unknown_session_is_not_found(agent: Client, method: str, more: dict[str, Any], unknown: str) -> None:
-    """§9.48 S, case 20: unknown session → -32002 with data.sessionId; nothing is created."""
+    """R48: unknown session → -32002 with data.sessionId; nothing is created."""
     failure = agent.refused(method, {"sessionId": unknown, **more})
     assert failure.code == -32002
     assert unknown.startswith(failure.data["sessionId"])
@@ -213,12 +213,12 @@ def test_an_unknown_session_is_not_found(agent: Client, method: str, more: dict[
 
 
 def test_a_list_of_nothing_is_empty(agent: Client, tmp_path: Path) -> None:
-    """§9.49 C: [] for an unused cwd."""
+    """R49: [] for an unused cwd."""
     assert agent.call("session/list", {"cwd": str(tmp_path / "unused")}) == {"sessions": []}
 
 
 def test_a_new_session_is_listed_under_its_folder(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.49 C: a new session appears, with its title once it has one."""
+    """R49: a new session appears, with its title once it has one."""
     agent.prompted(session, "say hello")
     [entry] = agent.call("session/list", {"cwd": str(tmp_path)})["sessions"]
     assert (entry["sessionId"], entry["cwd"], entry["title"]) == (session, str(tmp_path), "say hello")
@@ -226,7 +226,7 @@ def test_a_new_session_is_listed_under_its_folder(agent: Client, session: str, t
 
 
 def test_a_list_goes_from_page_to_page_and_shows_each_session_once(start: Start, tmp_path: Path) -> None:
-    """§9.49 C: pagination visits each once; the agent bounds the page."""
+    """R49: pagination visits each once; the agent bounds the page."""
     agent = start()
     agent.initialize()
     made = {agent.new_session(tmp_path) for _ in range(52)}
@@ -256,12 +256,12 @@ def test_a_session_that_nothing_was_asked_in_is_not_listed_and_can_be_loaded(
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "é", "AAAA", "1" * 5000])
 def test_a_cursor_that_is_none_of_ours_is_refused(agent: Client, cursor: str) -> None:
-    """§9.50 S: invalid cursor → error."""
+    """R50: invalid cursor → error."""
     assert agent.refused("session/list", {"cursor": cursor}).code == -32602
 
 
 def test_a_deleted_session_is_gone_and_deleting_it_again_succeeds(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.51 C: delete → {}, gone from the list, repeat succeeds."""
+    """R51: delete → {}, gone from the list, repeat succeeds."""
     agent.prompted(session, "say hello")
     assert agent.call("session/delete", {"sessionId": session}) == {}
     assert agent.call("session/list", {"cwd": str(tmp_path)}) == {"sessions": []}
@@ -272,7 +272,7 @@ def test_a_deleted_session_is_gone_and_deleting_it_again_succeeds(agent: Client,
 
 
 def test_an_idle_session_is_closed_and_can_be_loaded_again(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.52 C: close idle → {}; closing what is closed or unknown succeeds."""
+    """R52: close idle → {}; closing what is closed or unknown succeeds."""
     agent.prompted(session, "say hello")
     assert agent.call("session/close", {"sessionId": session}) == {}
     assert agent.call("session/close", {"sessionId": session}) == {}
@@ -282,7 +282,7 @@ def test_an_idle_session_is_closed_and_can_be_loaded_again(agent: Client, sessio
 
 
 def test_closing_ends_the_prompt_as_cancelled_and_what_it_started(start: Start, tmp_path: Path) -> None:
-    """§9.52 C: close while prompting → prompt cancelled; children dead."""
+    """R52: close while prompting → prompt cancelled; children dead."""
     script = written(tmp_path / "s.json", use("run_command", command=writing_pids(tmp_path / "pids")))
     agent = start(script=script, permit=choosing("allow_once"))
     agent.initialize()
@@ -305,7 +305,7 @@ def asks(agent: Client, session: str, text: str) -> bool:
 
 
 def test_further_folders_are_free_to_read_and_all_else_is_not(start: Start, tmp_path: Path) -> None:
-    """§9.53 C: additionalDirectories accepted, file tools bounded by the root set."""
+    """R53: additionalDirectories accepted, file tools bounded by the root set."""
     for name in ("work", "more", "else"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.txt").write_text(name)
@@ -328,7 +328,7 @@ def test_further_folders_are_free_to_read_and_all_else_is_not(start: Start, tmp_
 
 
 def test_mode_and_model_are_what_they_were_after_a_restart(start: Start, tmp_path: Path) -> None:
-    """Case 25: returned options equal the last ones set."""
+    """Returned options equal the last ones set."""
     first = start()
     first.initialize()
     session = first.new_session(tmp_path)
@@ -343,7 +343,7 @@ def test_mode_and_model_are_what_they_were_after_a_restart(start: Start, tmp_pat
 
 
 def test_a_session_is_found_by_another_spelling_of_its_folder(agent: Client, tmp_path: Path) -> None:
-    """Case 34: new under a symlink; listed by the real path, and the other way round."""
+    """New under a symlink; listed by the real path, and the other way round."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     session = agent.new_session(tmp_path / "link")
@@ -354,7 +354,7 @@ def test_a_session_is_found_by_another_spelling_of_its_folder(agent: Client, tmp
 
 
 def test_a_verbatim_prefix_is_taken_from_a_folder_once(agent: Client, tmp_path: Path) -> None:
-    """Case 62: a cwd with Windows' verbatim prefix is normalised at entry; a resume by another spelling works."""
+    """A cwd with Windows' verbatim prefix is normalised at entry; a resume by another spelling works."""
     session = agent.new_session(f"\\\\?\\{tmp_path}")
     agent.prompted(session, "say hello")
     [entry] = agent.call("session/list", {"cwd": str(tmp_path)})["sessions"]

@@ -1,6 +1,6 @@
 """Cases from the field: crash, resume, re-run. Each is told as the kind that it is one of.
 
-Case 5 is told without sub tasks: there are none. Case 14 is the kill table (`tests/crash/kills/table.py`).
+What was *seen* is what agents did to their users. Kills at random have their own table, `tests/crash/kills/table.py`.
 """
 
 import itertools
@@ -40,12 +40,12 @@ def ran(folder: Path) -> str:
     return eventually(lambda: file.read_text() if file.exists() else "", "the effect")
 
 
-# --- 1: what ran is not run again ---
+# --- what ran is not run again ---
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 def test_taking_a_session_runs_nothing(start: Start, project: Path, method: str) -> None:
-    """Case 1: a load ran a finished tool again. It runs nothing; the call is shown failed, its outcome unknown."""
+    """Seen: a load ran a finished tool again. It runs nothing; the call is shown failed, its outcome unknown."""
     script = written(project / "s.json", use("run_command", command=slow(project), when="append"))
     client = start(script)
     session = client.new_session(project)
@@ -69,7 +69,7 @@ def test_taking_a_session_runs_nothing(start: Start, project: Path, method: str)
 
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file"])
 def test_whatever_tool_was_finished_keeps_its_result(start: Start, project: Path, tool: str) -> None:
-    """Case 1: the same for tools that had finished before the kill: their result is kept, and they do not run again."""
+    """The same for tools that had finished before the kill: their result is kept, and they do not run again."""
     arguments = {
         "read_file": {"path": "seed.txt"},
         "write_file": {"path": "made.txt", "content": "made\n"},
@@ -89,14 +89,14 @@ def test_whatever_tool_was_finished_keeps_its_result(start: Start, project: Path
     assert {file.name: file.read_text() for file in project.iterdir()} == files
 
 
-# --- 2: headless ---
+# --- headless ---
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_headless_run_that_is_ended_keeps_its_round_and_says_how_it_ended(
     start: Start, project: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Case 2: the round was lost, and the exit code 0. It is on disk, the code is another, the reason is JSON."""
+    """Seen: the round was lost, and the exit code 0. It is on disk, the code is another, the reason is JSON."""
     script = written(project / "s.json", use("run_command", command=slow(project), when="do it"))
     command = [sys.executable, "-m", "acp_bridge", "run", "--json", "--mode", "full", "--cwd", str(project), "do it"]
     environment = clean_environment(tmp_path / "home", f"scripted:{script}")
@@ -116,7 +116,7 @@ def test_a_headless_run_that_is_ended_keeps_its_round_and_says_how_it_ended(
     assert not any(event.get("synthetic") for event in found)
 
 
-# --- 3: going on without inventing a message ---
+# --- going on without inventing a message ---
 
 
 GOING_ON = itertools.product(["method", "command"], ["waiting", "streaming", "in tools"])
@@ -128,7 +128,7 @@ GOING_ON = itertools.product(["method", "command"], ["waiting", "streaming", "in
 def test_going_on_makes_the_same_request_and_invents_no_message(
     start: Start, project: Path, way: str, moment: str
 ) -> None:
-    """Case 3: a finished tool, and no way to go on but by a new message. Going on makes the request that was lost."""
+    """Seen: a finished tool, and no way to go on but by a new message. Going on makes the request that was lost."""
     with Provider(lambda _asked: Reply(["?"])) as provider:
         begins = Reply(["Half an ans"] if moment == "streaming" else [""], wait=lambda: time.sleep(20))
         command = slow(project) if moment == "in tools" else "echo did"
@@ -167,11 +167,11 @@ def test_going_on_makes_the_same_request_and_invents_no_message(
         assert refusal.code == -32600  # once, and no more
 
 
-# --- 5: old work needs consent ---
+# --- old work needs consent ---
 
 
 def test_only_the_new_prompt_is_acted_on_after_a_kill(start: Start, project: Path) -> None:
-    """Case 5: after a crash the next message revived the dead task and all that was queued behind it."""
+    """Seen: after a crash the next message revived the dead task and all that was queued behind it."""
     with Provider(lambda _asked: Reply(["?"])) as provider:
         provider.answer = answering(Reply(["I begin."], [run(slow(project)), run("echo more >> effects.log")]))
         client = start(provider)
@@ -196,7 +196,7 @@ def test_only_the_new_prompt_is_acted_on_after_a_kill(start: Start, project: Pat
         assert (project / "effects.log").read_text() == "did\n"
 
 
-# --- 7, 8: what a strict provider takes ---
+# --- what a strict provider takes ---
 
 
 MOMENTS = ("before the request", "streaming", "thinking", "question", "tools", "one of three")
@@ -206,7 +206,7 @@ MOMENTS = ("before the request", "streaming", "thinking", "question", "tools", "
 def test_after_a_kill_at_any_moment_a_strict_provider_takes_the_next_prompt(
     start: Start, project: Path, moment: str
 ) -> None:
-    """Cases 7 and 8: unpaired calls bricked sessions. Repair is stored once; a second load adds nothing to it."""
+    """Seen: unpaired calls bricked sessions. Repair is stored once; a second load adds nothing to it."""
     with Provider(lambda _asked: Reply(["?"])) as provider:
         late = [run("echo one"), run(slow(project)), run("echo three")]
         provider.answer = answering(
@@ -247,13 +247,13 @@ def test_after_a_kill_at_any_moment_a_strict_provider_takes_the_next_prompt(
         assert "user cancelled" not in provider.asked[-1].text
 
 
-# --- 10, 11: what is torn ---
+# --- what is torn ---
 
 
 def test_a_disk_that_fills_up_leaves_whole_lines_and_a_session_that_goes_on(
     start: Start, project: Path, tmp_path: Path
 ) -> None:
-    """Case 10: a torn line, and the next append fused two records. Here the limit is one on the size of files."""
+    """Seen: a torn line, and the next append fused two records. Here the limit is one on the size of files."""
     script = written(project / "s.json", say("x" * 30_000, when="fill"), say("Hello."))
     limited = ("/bin/bash", "-c", 'ulimit -f 20 && exec "$0" "$@"', sys.executable, "-m", "acp_bridge")
     client = Client(tmp_path / "home", script, command=limited)
@@ -275,7 +275,7 @@ def test_a_disk_that_fills_up_leaves_whole_lines_and_a_session_that_goes_on(
 
 @pytest.mark.parametrize("lost", [1, 7, 40])
 def test_a_torn_last_line_costs_that_line_alone(start: Start, project: Path, lost: int) -> None:
-    """Case 11: a partial last line, and the session never opened again. As after a power cut: the mark is gone too."""
+    """Seen: a partial last line, and the session never opened again. As after a power cut: the mark is gone too."""
     script, session, file = finished_session(start, project)
     whole = file.read_bytes()
     file.write_bytes(whole[:-lost])
@@ -290,7 +290,7 @@ def test_a_torn_last_line_costs_that_line_alone(start: Start, project: Path, los
 
 
 def test_half_a_line_behind_the_last_is_left_out_and_told(start: Start, project: Path) -> None:
-    """Case 11: the kind of it that a kill leaves: all that was known durable is there, and half a record behind it."""
+    """What a kill leaves of it: all that was known durable is there, and half a record behind it."""
     script, session, file = finished_session(start, project)
     with file.open("ab") as log_file:
         log_file.write(b'{"type":"turn/start","seq":')
@@ -301,7 +301,7 @@ def test_half_a_line_behind_the_last_is_left_out_and_told(start: Start, project:
 
 
 def test_a_line_lost_below_what_was_durable_is_damage_and_changes_nothing(start: Start, project: Path) -> None:
-    """Case 11, its other side: what was known durable and is not there is no torn tail, and is never cut silently."""
+    """The other side of it: what was known durable and is not there is no torn tail, and is never cut silently."""
     script, session, file = finished_session(start, project)
     file.write_bytes(file.read_bytes()[:-7])
     before = file.read_bytes()
@@ -323,11 +323,11 @@ def finished_session(start: Start, project: Path) -> tuple[Path, str, Path]:
     return script, session, log.log_file(client.home, session)
 
 
-# --- 13: the end of input in a tool ---
+# --- the end of input in a tool ---
 
 
 def test_a_tool_that_runs_when_the_input_ends_has_its_result_stored(start: Start, project: Path) -> None:
-    """Case 13: the process exited before the result was recorded. Calls behind it get one too, and none is made up."""
+    """Seen: the process exited before the result was recorded. Calls behind it get one too, and none is made up."""
     answer = use_all(
         ("read_file", {"path": "seed.txt"}),
         ("run_command", {"command": slow(project)}),
@@ -351,14 +351,14 @@ def test_a_tool_that_runs_when_the_input_ends_has_its_result_stored(start: Start
     assert ran(project) == "did\n"
 
 
-# --- 16, 17: failed turns ---
+# --- failed turns ---
 
 FAILURES = ["bad_request", "auth", "overloaded", "broken_stream", "context_overflow"]
 
 
 @pytest.mark.parametrize("kind", mostly_slow(FAILURES, quick=["overloaded"]))
 def test_a_failed_turn_is_shown_again_whole(start: Start, project: Path, kind: str) -> None:
-    """Case 16: a failed turn vanished. Its prompt, its tools and its error are there when it is loaded elsewhere."""
+    """Seen: a failed turn vanished. Its prompt, its tools and its error are there when it is loaded elsewhere."""
     script = written(
         project / "s.json",
         use_all(("read_file", {"path": "seed.txt"}), ("run_command", {"command": "echo two"}), when="do it"),
@@ -386,7 +386,7 @@ FAILED = itertools.product([400, 401, 500], [False, True])
 
 @pytest.mark.parametrize(("status", "restart"), mostly_slow(FAILED, quick=[(500, True)]))
 def test_a_failed_turn_is_closed_for_the_model(start: Start, project: Path, status: int, restart: bool) -> None:
-    """Case 17: a failed turn was left open, so that the next request did it again. It is closed, and marked failed."""
+    """Seen: a failed turn was left open, so that the next request did it again. It is closed, and marked failed."""
     with Provider(answering(Reply(["I look."], [run("echo one")]), Reply(status=status))) as provider:
         client = start(provider, environment={"ACP_BRIDGE_AGENT_MAX_ATTEMPTS": "1"})
         session = client.new_session(project)
@@ -404,12 +404,12 @@ def test_a_failed_turn_is_closed_for_the_model(start: Start, project: Path, stat
         assert [event["data"]["reason"] for event in ends] == ["error", "completed"]
 
 
-# --- 18, 19: one writer ---
+# --- one writer ---
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 def test_a_second_process_is_told_who_has_the_session(start: Start, project: Path, method: str) -> None:
-    """Case 18: two processes wrote one log. The second is refused, with who holds it; the lock dies with its owner."""
+    """Seen: two processes wrote one log. The second is refused, with who holds it; the lock dies with its owner."""
     script = written(project / "s.json")
     owner, other = start(script), start(script)
     session = owner.new_session(project)
@@ -428,7 +428,7 @@ def test_a_second_process_is_told_who_has_the_session(start: Start, project: Pat
 
 @pytest.mark.parametrize("moment", ["idle", "in a tool"])
 def test_a_session_whose_owner_was_killed_loads_at_once(start: Start, project: Path, moment: str) -> None:
-    """Case 19: a stale lock said "already open". The lock is the kernel's, and no child inherits it."""
+    """Seen: a stale lock said "already open". The lock is the kernel's, and no child inherits it."""
     script = written(project / "s.json", use("run_command", command=slow(project), when="append"))
     owner = start(script)
     session = owner.new_session(project)

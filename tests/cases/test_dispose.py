@@ -204,7 +204,7 @@ def steps() -> list[object]:
 def test_a_step_that_hangs_or_fails_keeps_no_later_one_from_running(
     start: Start, stubborn: Made, project: Path, step: str, how: str, phase: str
 ) -> None:
-    """§6: the real ends of the turn, then what runs, then storage; overruns and failures show in the exit code."""
+    """D42: the real ends of the turn, then what runs, then storage; overruns and failures show in the exit code."""
     ended = stubborn(f"{step} {how}")
     session = ended.client.new_session(project)
     prompt = ended.client.prompt(session, "say hello")

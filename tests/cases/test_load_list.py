@@ -1,6 +1,7 @@
 """Cases from the field: load, list and replay mistakes. Each is told as the kind that it is one of.
 
-Case 24 is told with servers that cannot be started: what a started one adds is MCP's to show.
+What was *seen* is what agents did to their users. Servers here cannot be started: what a started one adds is MCP's
+to show.
 """
 
 import itertools
@@ -32,12 +33,12 @@ from .lives import Json, Start, cards, events, load, mostly_slow, said, words
 UNKNOWN = ["AAAAAAAAAAAAAAAAAAAAAA", "", "..", "../../etc/passwd", "a/b", "%2e%2e", "C:\\x", "x" * 10_000, "nul\0"]
 
 
-# --- 20: what is not there ---
+# --- what is not there ---
 
 
 @pytest.mark.parametrize("session", mostly_slow(UNKNOWN, quick=UNKNOWN[:3]), ids=lambda text: repr(text)[:12])
 def test_a_session_that_is_not_there_is_an_error_for_whoever_asks(start: Start, project: Path, session: str) -> None:
-    """Case 20: load, resume and prompt of an unknown session succeeded. Each is an error, and makes nothing."""
+    """Seen: load, resume and prompt of an unknown session succeeded. Each is an error, and makes nothing."""
     client = start(written(project / "s.json"))
     place = {"cwd": str(project), "mcpServers": []}
     for method, params in {
@@ -53,11 +54,11 @@ def test_a_session_that_is_not_there_is_an_error_for_whoever_asks(start: Start, 
     assert not folder.exists() or not [entry for entry in folder.iterdir() if entry.is_dir()]
 
 
-# --- 21: resume shows nothing ---
+# --- resume shows nothing ---
 
 
 def test_resume_replays_nothing(start: Start, project: Path) -> None:
-    """Case 21: resume replayed the history. It answers without a word of it, also after a kill, also if it is open."""
+    """Seen: resume replayed the history. It answers without a word of it, also after a kill, also if it is open."""
     script, session, client = two_turns(start, project)
     mark = client.mark
     load(client, session, project, method="session/resume")
@@ -86,7 +87,7 @@ def two_turns(start: Start, project: Path) -> tuple[Path, str, Any]:
     return script, session, client
 
 
-# --- 23, 24: the first prompt after a load ---
+# --- the first prompt after a load ---
 
 
 @pytest.mark.parametrize("servers", ["none", "one that is not there"])
@@ -94,7 +95,7 @@ def two_turns(start: Start, project: Path) -> tuple[Path, str, Any]:
 def test_the_first_prompt_after_a_load_is_answered_from_its_context(
     start: Start, project: Path, method: str, servers: str
 ) -> None:
-    """Cases 23 and 24: it ended with no text, or crashed. The model is called with what was said, and answers."""
+    """Seen: it ended with no text, or crashed. The model is called with what was said, and answers."""
     script, session, client = two_turns(start, project)
     client.kill()
     other = start(script)
@@ -106,11 +107,11 @@ def test_the_first_prompt_after_a_load_is_answered_from_its_context(
     assert "Done." in said(other, session, since=mark).values()  # the script's answer to a third prompt, by its context
 
 
-# --- 25: options ---
+# --- options ---
 
 
 def test_options_are_those_that_were_set_last(start: Start, project: Path) -> None:
-    """Case 25: a load returned the defaults. Mode and model are as they were set, however the process ended."""
+    """Seen: a load returned the defaults. Mode and model are as they were set, however the process ended."""
     script = written(project / "s.json")
     other_script = written(project / "other.json")
     routes = f"scripted:{script},scripted:{other_script}"
@@ -127,11 +128,11 @@ def test_options_are_those_that_were_set_last(start: Start, project: Path) -> No
     assert state["configOptions"] == set_options
 
 
-# --- 27: loads that follow each other ---
+# --- loads that follow each other ---
 
 
 def test_loading_again_and_again_keeps_the_history(start: Start, project: Path) -> None:
-    """Case 27: a load in the same minute wiped the session. Every load shows the same, open, closed or restarted."""
+    """Seen: a load in the same minute wiped the session. Every load shows the same, open, closed or restarted."""
     script, session, client = two_turns(start, project)
     shown: list[list[Json]] = []
     for step in ("open", "open", "closed", "restarted"):
@@ -147,7 +148,7 @@ def test_loading_again_and_again_keeps_the_history(start: Start, project: Path) 
     assert len(shown[0]) >= 7
 
 
-# --- 28, 29: large sessions ---
+# --- large sessions ---
 
 
 def long_session(home: Path, project: Path, turns: int, size: int = 20) -> str:
@@ -178,7 +179,7 @@ def long_session(home: Path, project: Path, turns: int, size: int = 20) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("turns", "size"), [(16_500, 20), (300, 100_000)])
 def test_a_long_session_loads_whole_a_line_a_message(start: Start, project: Path, turns: int, size: int) -> None:
-    """Cases 28 and 29: newest messages were missing, clients froze. One update a message, all there, memory bounded."""
+    """Seen: newest messages were missing, clients froze. One update a message, all there, memory bounded."""
     client = start(written(project / "s.json"))
     session = long_session(client.home, project, turns, size)
     client.result(
@@ -193,7 +194,7 @@ def test_a_long_session_loads_whole_a_line_a_message(start: Start, project: Path
 
 
 def test_pieces_of_an_answer_are_one_update_when_loaded(start: Start, project: Path) -> None:
-    """Case 29: a session of many small chunks. They were streamed one by one and come back as one."""
+    """Seen: a session of many small chunks. They were streamed one by one and come back as one."""
     script = written(project / "s.json", pieces({"text": "word ", "repeat": 3000}))
     client = start(script)
     session = client.new_session(project)
@@ -206,7 +207,7 @@ def test_pieces_of_an_answer_are_one_update_when_loaded(start: Start, project: P
 
 @pytest.mark.slow
 def test_no_line_is_longer_than_eight_mebibytes(start: Start, project: Path) -> None:
-    """Case 28: payloads that a client cannot take are clipped and marked, live and loaded alike."""
+    """Seen: payloads that a client cannot take are clipped and marked, live and loaded alike."""
     content = "line of text\n" * 800_000
     script = written(project / "s.json", use("write_file", path="large.txt", content=content, when="write"))
     client = start(script)
@@ -217,11 +218,11 @@ def test_no_line_is_longer_than_eight_mebibytes(start: Start, project: Path) -> 
     assert longest < 8 << 20, longest
 
 
-# --- 31, 32: ids ---
+# --- ids ---
 
 
 def test_ids_and_texts_are_the_same_live_and_loaded(start: Start, project: Path) -> None:
-    """Cases 31 and 32: adjacent messages merged, calls had new ids. Every message and every card is as it was live."""
+    """Seen: adjacent messages merged, calls had new ids. Every message and every card is as it was live."""
     script, session, client = two_turns(start, project)
     client.settle()
     live = said(client, session), said(client, session, "agent_thought_chunk"), cards(client, session)
@@ -237,7 +238,7 @@ def test_ids_and_texts_are_the_same_live_and_loaded(start: Start, project: Path)
 
 
 def test_the_answer_to_a_load_and_the_next_turn_do_not_reuse_ids(start: Start, project: Path) -> None:
-    """Cases 31 and 32: what comes after a load has ids of its own, so that nothing is glued to what was replayed."""
+    """Seen: what comes after a load has ids of its own, so that nothing is glued to what was replayed."""
     script, session, client = two_turns(start, project)
     client.kill()
     other = start(script)
@@ -251,7 +252,7 @@ def test_the_answer_to_a_load_and_the_next_turn_do_not_reuse_ids(start: Start, p
     assert not before & after
 
 
-# --- 34, 35: spellings ---
+# --- spellings ---
 
 
 SPELLINGS = itertools.product(["real", "link", "dots", "slash"], repeat=2)
@@ -263,7 +264,7 @@ SPELLINGS = itertools.product(["real", "link", "dots", "slash"], repeat=2)
 def test_a_session_is_listed_by_any_spelling_of_its_folder(
     start: Start, tmp_path: Path, made_with: str, asked_with: str
 ) -> None:
-    """Cases 34 and 35: new under a link, or in a folder of mixed case, and the list by its path did not have it."""
+    """Seen: new under a link, or in a folder of mixed case, and the list by its path did not have it."""
     real = tmp_path / "Mixed Case" / "Projekt ä"
     real.mkdir(parents=True)
     (tmp_path / "link").symlink_to(real)
@@ -283,7 +284,7 @@ def test_a_session_is_listed_by_any_spelling_of_its_folder(
 
 
 def test_a_failed_call_says_so_also_when_it_is_loaded(start: Start, project: Path) -> None:
-    """Case 32: the kind's other half: a card's last state, words and all, is the one that was shown."""
+    """A card's last state, words and all, is the one that was shown."""
     script = written(project / "s.json", use("run_command", command="echo so far; exit 3", when="fail"), say("Oh."))
     client = start(script)
     session = client.new_session(project)

@@ -61,7 +61,7 @@ def survived(acplint: Path, desk: Desk, record: Path, way: str, *categories: str
 
 
 def test_a_client_that_never_gets_past_the_handshake_is_told_why(acplint: Path, desk: Desk, tmp_path: Path) -> None:
-    """§9.2: the version as a string is refused, and all that follows is answered: initialize comes first."""
+    """R30: the version as a string is refused, and all that follows is answered: initialize comes first."""
     came = survived(acplint, desk, tmp_path / "record.json", "plain", *QUICK)
     codes = [message["error"]["code"] for message in came["messages"]]
     assert codes[0] == -32602
@@ -70,7 +70,7 @@ def test_a_client_that_never_gets_past_the_handshake_is_told_why(acplint: Path, 
 
 
 def test_a_client_with_answers_of_its_own_shape_has_allowed_nothing(acplint: Path, desk: Desk, tmp_path: Path) -> None:
-    """§2.2: with its handshake and prompts translated it gets to work; its yes, in a shape of its own, is nobody's."""
+    """ACP, Tool Calls: with its handshake translated it gets to work; its yes, in a shape of its own, is nobody's."""
     came = survived(acplint, desk, tmp_path / "record.json", "mended", *QUICK)
     results = [message["result"] for message in came["messages"] if "result" in message]
     assert [result for result in results if result.get("stopReason") == "end_turn"]

@@ -49,7 +49,7 @@ async def connected(desk: Desk, editor: Editor) -> AsyncGenerator[Any]:
 
 
 async def test_a_cancelled_command_is_cancelled_and_its_session_loads(desk: Desk) -> None:
-    """§9.71, §9.74, §9.44 M: cancelled while a command runs; the next process shows the call as failed, with why."""
+    """R71, R74, R44: cancelled while a command runs; the next process shows the call as failed, with why."""
     editor = Editor()
     async with connected(desk, editor) as agent:
         session = (await agent.new_session(cwd=str(desk.folder), mcp_servers=[])).session_id

@@ -84,7 +84,7 @@ def prompt(text: str, **more: str) -> dict[str, str]:
 
 
 def test_tools_are_run_with_permission_and_shown(drive: Any, desk: Desk) -> None:
-    """§9.55, §9.61, §9.64 M: plan, reading, an edit and a command, each card in its order; the process ends with 0."""
+    """R55, R61, R64: plan, reading, an edit and a command, each card in its order; the process ends with 0."""
     came = drive(NEW, prompt("change and run"))
     assert came.initialized["protocolVersion"] == 1
     assert came.results[1] == {"stopReason": "end_turn"}
@@ -106,7 +106,7 @@ def test_tools_are_run_with_permission_and_shown(drive: Any, desk: Desk) -> None
 
 
 def test_files_go_through_the_editor_that_offers_them(drive: Any, desk: Desk) -> None:
-    """§2.2: with both capabilities the file is read and written by the client, which has the unsaved text."""
+    """ACP, File System: the client, which has the unsaved text, reads and writes the file."""
     came = drive(NEW, prompt("change and run"), **FS)
     path = str(desk.folder / "greeting.txt")
     assert [item for item in came.shown if "read" in item or "written" in item] == [
@@ -119,7 +119,7 @@ def test_files_go_through_the_editor_that_offers_them(drive: Any, desk: Desk) ->
 
 
 def test_what_is_refused_is_not_done(drive: Any, desk: Desk) -> None:
-    """§9.83 M: the call fails, nothing changes, the turn goes on to its end."""
+    """R83: the call fails, nothing changes, the turn goes on to its end."""
     came = drive(NEW, prompt("change and run"), choose="reject_once")
     assert came.results[1] == {"stopReason": "end_turn"}
     assert came.card("_3") == came.card("_4") == ["pending", "asked", "failed"]
@@ -129,7 +129,7 @@ def test_what_is_refused_is_not_done(drive: Any, desk: Desk) -> None:
 
 @pytest.mark.parametrize(("text", "moment"), [("sleep", "in_progress"), ("stream", "agent_message_chunk")])
 def test_a_cancel_is_an_ordinary_answer(drive: Any, text: str, moment: str) -> None:
-    """§9.71, §9.72 M: cancelled in a command and in the model's words; the next prompt is answered as ever."""
+    """R71, R72: cancelled in a command and in the model's words; the next prompt is answered as ever."""
     came = drive(NEW, prompt(text, cancel=moment), prompt("go on"))
     assert came.results[1] == {"stopReason": "cancelled"}
     assert came.results[2] == {"stopReason": "end_turn"}
@@ -137,14 +137,14 @@ def test_a_cancel_is_an_ordinary_answer(drive: Any, text: str, moment: str) -> N
 
 
 def test_a_request_given_up_by_its_signal_is_answered(drive: Any) -> None:
-    """§9.77 M: the SDK's AbortSignal sends $/cancel_request, and its promise settles with our answer."""
+    """R77: the SDK's AbortSignal sends $/cancel_request, and its promise settles with our answer."""
     came = drive(NEW, prompt("stream", abort="agent_message_chunk"), prompt("go on"))
     assert came.results[1] == {"stopReason": "cancelled"}
     assert came.results[2] == {"stopReason": "end_turn"}
 
 
 def test_a_question_is_a_form_that_the_sdk_takes(drive: Any) -> None:
-    """§2.2: `ask_user` through `elicitation/create`: the choices arrive and the answer goes back to the model."""
+    """ACP, Elicitation: the choices of `ask_user` arrive, and the answer goes back to the model."""
     came = drive(NEW, prompt("ask me"), elicitation={"form": {}})
     assert came.results[1] == {"stopReason": "end_turn"}
     [form] = [item["form"] for item in came.shown if "form" in item]
@@ -155,7 +155,7 @@ def test_a_question_is_a_form_that_the_sdk_takes(drive: Any) -> None:
 
 
 def test_a_mode_and_an_option_are_set(drive: Any, desk: Desk) -> None:
-    """§9.54: `plan` changes nothing; the option's answer is the complete list."""
+    """R86: `plan` changes nothing; the option's answer is the complete list."""
     mode = {"do": "mode", "id": "plan"}
     option = {"do": "option", "id": "mode", "value": "ask"}
     came = drive(NEW, mode, prompt("change and run"), option)
@@ -167,7 +167,7 @@ def test_a_mode_and_an_option_are_set(drive: Any, desk: Desk) -> None:
 
 @pytest.mark.parametrize("how", ["load", "resume"])
 def test_a_session_goes_on_after_its_agent_was_killed_in_a_command(drive: Any, desk: Desk, how: str) -> None:
-    """§9.44, §9.46, §9.47: load tells the conversation again, resume does not; both go on where it was."""
+    """R44, R46, R47: load tells the conversation again, resume does not; both go on where it was."""
     killed = drive(NEW, prompt("first"), {"do": "kill", "text": "sleep", "once": str(desk.folder / "begun")})
     assert killed.end == (None, "SIGKILL")
     session = killed.results[0]["sessionId"]
@@ -183,7 +183,7 @@ def test_a_session_goes_on_after_its_agent_was_killed_in_a_command(drive: Any, d
 
 
 def test_an_error_arrives_with_what_to_show(drive: Any) -> None:
-    """§9.36: the provider refuses the key: a code, a sentence, and the provider's own words."""
+    """R36: the provider refuses the key: a code, a sentence, and the provider's own words."""
     came = drive(NEW, prompt("fail now"))
     error = came.results[1]["error"]
     assert error["code"] == -32000

@@ -71,7 +71,7 @@ def cancelled_quietly(agent: Client, session: str, prompt: int) -> None:
 
 
 def test_a_cancel_while_the_model_streams_ends_the_turn_as_cancelled(agent: Client, session: str) -> None:
-    """§9.71, §9.72, §9.79 M: cancel mid-stream → result cancelled, never an error; no update after that response."""
+    """R71, R72, R79: cancel mid-stream → result cancelled, never an error; no update after that response."""
     prompt = agent.prompt(session, "stream")
     agent.update("agent_message_chunk", session=session)
     agent.cancel(session)
@@ -84,7 +84,7 @@ def test_a_cancel_while_the_model_streams_ends_the_turn_as_cancelled(agent: Clie
 
 
 def test_a_cancel_of_a_flood_is_heard(agent: Client, session: str) -> None:
-    """§9.71 M: a model that never pauses for breath does not keep the cancel out."""
+    """R71: a model that never pauses for breath does not keep the cancel out."""
     prompt = agent.prompt(session, "flood")
     agent.update("agent_message_chunk", session=session)
     agent.cancel(session)
@@ -93,7 +93,7 @@ def test_a_cancel_of_a_flood_is_heard(agent: Client, session: str) -> None:
 
 
 def test_a_cancel_before_the_models_first_word_shows_no_word(agent: Client, session: str) -> None:
-    """§9.71 M, cases 39a and 82: cancelled while the model thinks; no agent chunk is invented."""
+    """R71: cancelled while the model thinks; no agent chunk is invented."""
     prompt = agent.prompt(session, "think")
     log.wait_for_event(agent.home, session, "step/start")
     agent.cancel(session)
@@ -106,7 +106,7 @@ def test_a_cancel_before_the_models_first_word_shows_no_word(agent: Client, sess
 def test_a_cancel_during_a_question_runs_nothing_in_either_order(
     agent: Client, session: str, tmp_path: Path, first: str
 ) -> None:
-    """§9.73, §9.79 M, cases 39c and 43: outcome cancelled → tool not run, prompt cancelled, in both arrival orders."""
+    """R73, R79: outcome cancelled → tool not run, prompt cancelled, in both arrival orders."""
     prompt = agent.prompt(session, "ask me")
     asked = agent.asked(session=session)
     if first == "answer":
@@ -126,7 +126,7 @@ def test_a_cancel_during_a_question_runs_nothing_in_either_order(
 def test_a_yes_and_a_cancel_in_one_write_end_the_turn_as_cancelled(
     agent: Client, session: str, tmp_path: Path, order: str
 ) -> None:
-    """§9.73 M: a yes that comes with the cancel wins nothing: the prompt is cancelled, and a yes after it is void."""
+    """R73: a yes that comes with the cancel wins nothing: the prompt is cancelled, and a yes after it is void."""
     prompt = agent.prompt(session, "ask me")
     asked = agent.asked(session=session)
     yes = {"id": asked["id"], "result": selected(asked["params"], "allow_once")}
@@ -140,7 +140,7 @@ def test_a_yes_and_a_cancel_in_one_write_end_the_turn_as_cancelled(
 def test_a_question_is_taken_back_and_a_late_answer_changes_nothing(
     agent: Client, session: str, tmp_path: Path
 ) -> None:
-    """§9.78 S: outstanding client requests get $/cancel_request; a missing reply does not hang, a late one is void."""
+    """R78: outstanding client requests get $/cancel_request; a missing reply does not hang, a late one is void."""
     prompt = agent.prompt(session, "ask me")
     asked = agent.asked(session=session)
     agent.cancel(session)
@@ -155,7 +155,7 @@ def test_a_question_is_taken_back_and_a_late_answer_changes_nothing(
 
 
 def test_after_a_cancelled_question_the_next_one_is_not_asked(agent: Client, session: str, tmp_path: Path) -> None:
-    """§9.73 M: of two calls, the cancel at the first ends both."""
+    """R73: of two calls, the cancel at the first ends both."""
     prompt = agent.prompt(session, "ask twice")
     agent.reply(agent.asked(session=session), DISMISSED)
     cancelled_quietly(agent, session, prompt)
@@ -168,7 +168,7 @@ def test_after_a_cancelled_question_the_next_one_is_not_asked(agent: Client, ses
 def test_a_cancel_during_a_command_ends_its_whole_tree_within_a_second(
     agent: Client, session: str, tmp_path: Path
 ) -> None:
-    """§9.74, §9.79 M, case 39b: cancel during a tool: the process tree is gone within 1 s; the result says ABORTED."""
+    """R74, R79: cancel during a tool: the process tree is gone within 1 s; the result says ABORTED."""
     prompt = agent.prompt(session, "sleep")
     asked = agent.asked(session=session)
     agent.reply(asked, selected(asked["params"], "allow_once"))
@@ -185,7 +185,7 @@ def test_a_cancel_during_a_command_ends_its_whole_tree_within_a_second(
 
 
 def test_a_cancel_while_a_retry_is_waited_for_ends_the_wait(agent: Client, session: str) -> None:
-    """§9.71 M: cancelled between two attempts; no further request is made."""
+    """R71: cancelled between two attempts; no further request is made."""
     prompt = agent.prompt(session, "wait and retry")
     log.wait_for_event(agent.home, session, "request/failed")
     agent.cancel(session)
@@ -195,7 +195,7 @@ def test_a_cancel_while_a_retry_is_waited_for_ends_the_wait(agent: Client, sessi
 
 
 def test_a_cancel_in_the_same_write_as_the_prompt_is_heard(agent: Client, session: str) -> None:
-    """§9.75 Q: cancel in the same write as the prompt → cancelled."""
+    """R75: cancel in the same write as the prompt → cancelled."""
     prompt = agent.made("session/prompt", prompt_params(session, "stream"))
     agent.send(prompt, {"method": "session/cancel", "params": {"sessionId": session}})
     cancelled_quietly(agent, session, prompt["id"])
@@ -203,7 +203,7 @@ def test_a_cancel_in_the_same_write_as_the_prompt_is_heard(agent: Client, sessio
 
 
 def test_an_idle_cancel_is_nothing(agent: Client, session: str) -> None:
-    """§9.76 M, case 80: cancel when idle or for an unknown session: ignored; next prompt normal."""
+    """R76: cancel when idle or for an unknown session: ignored; next prompt normal."""
     before = log.kinds(agent.home, session)
     mark = agent.mark
     agent.cancel(session)
@@ -214,14 +214,14 @@ def test_an_idle_cancel_is_nothing(agent: Client, session: str) -> None:
 
 
 def test_a_cancel_in_the_same_write_before_the_prompt_is_not_its_own(agent: Client, session: str) -> None:
-    """§9.76 M: a cancel acts on what came before it, and on nothing after."""
+    """R76: a cancel acts on what came before it, and on nothing after."""
     prompt = agent.made("session/prompt", prompt_params(session, "say hello"))
     agent.send({"method": "session/cancel", "params": {"sessionId": session}}, prompt)
     assert agent.result(prompt["id"]) == {"stopReason": "end_turn"}
 
 
 def test_cancelling_twice_is_cancelling_once(agent: Client, session: str) -> None:
-    """§9.71 M: a second cancel finds nothing more to do, and nothing of the next prompt."""
+    """R71: a second cancel finds nothing more to do, and nothing of the next prompt."""
     prompt = agent.prompt(session, "stream")
     agent.update("agent_message_chunk", session=session)
     cancel = {"method": "session/cancel", "params": {"sessionId": session}}
@@ -232,7 +232,7 @@ def test_cancelling_twice_is_cancelling_once(agent: Client, session: str) -> Non
 
 
 def test_a_cancel_drops_the_prompts_that_wait(agent: Client, session: str) -> None:
-    """§9.66 Q, §9.71 M: what waits behind the cancelled turn is cancelled too, each answered once."""
+    """R66, R71: what waits behind the cancelled turn is cancelled too, each answered once."""
     running = agent.prompt(session, "stream")
     waiting = [agent.prompt(session, "say hello") for _ in range(3)]
     agent.update("agent_message_chunk", session=session)
@@ -244,7 +244,7 @@ def test_a_cancel_drops_the_prompts_that_wait(agent: Client, session: str) -> No
 
 
 def test_fifty_times_cancel_and_prompt_at_once_wedge_nothing(agent: Client, session: str) -> None:
-    """Case 40: cancel, then prompt at once, 50 times."""
+    """Cancel, then prompt at once, 50 times."""
     prompt = agent.prompt(session, "stream")
     for round_ in range(50):
         following = agent.made("session/prompt", prompt_params(session, "stream" if round_ % 2 else "think"))
@@ -258,7 +258,7 @@ def test_fifty_times_cancel_and_prompt_at_once_wedge_nothing(agent: Client, sess
 
 @pytest.mark.parametrize("phase", ["stream", "think", "ask me", "sleep"])
 def test_a_prompt_taken_back_by_its_id_is_answered_once(agent: Client, session: str, phase: str) -> None:
-    """§9.77 M: $/cancel_request of a prompt → result or -32800, once; the rest of the queue goes on."""
+    """R77: $/cancel_request of a prompt → result or -32800, once; the rest of the queue goes on."""
     prompt = agent.prompt(session, phase)
     following = agent.prompt(session, "say hello")
     if phase in ("ask me", "sleep"):
@@ -273,7 +273,7 @@ def test_a_prompt_taken_back_by_its_id_is_answered_once(agent: Client, session: 
 
 
 def test_a_waiting_prompt_taken_back_leaves_the_running_one_alone(agent: Client, session: str) -> None:
-    """§9.77 M: it acts on the request that it names."""
+    """R77: it acts on the request that it names."""
     running = agent.prompt(session, "stream")
     waiting = agent.prompt(session, "say hello")
     agent.notify("$/cancel_request", {"requestId": waiting})
@@ -285,14 +285,14 @@ def test_a_waiting_prompt_taken_back_leaves_the_running_one_alone(agent: Client,
 
 @pytest.mark.parametrize("request_id", [999_999, "none", None, True, 1.5, {"x": 1}])
 def test_taking_back_what_is_not_there_is_nothing(agent: Client, session: str, request_id: object) -> None:
-    """§9.77 M: unknown id ignored, also one of no type that an id may have."""
+    """R77: unknown id ignored, also one of no type that an id may have."""
     mark = agent.mark
     agent.notify("$/cancel_request", {"requestId": request_id})
     assert agent.settle() == mark + 1
 
 
 def test_a_session_new_taken_back_is_answered_once(agent: Client, tmp_path: Path) -> None:
-    """§9.77 M: $/cancel_request of session/new in the same write → a session or -32800, once; no half of either."""
+    """R77: $/cancel_request of session/new in the same write → a session or -32800, once; no half of either."""
     made = agent.made("session/new", {"cwd": str(tmp_path), "mcpServers": []})
     agent.send(made, {"method": "$/cancel_request", "params": {"requestId": made["id"]}})
     answer = agent.answer(made["id"])

@@ -91,7 +91,7 @@ def ended_busy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ende
 def test_in_a_turn_the_process_ends_within_five_seconds_with_the_code_that_tells(
     ended_busy: Callable[[str], Ended], ending: str
 ) -> None:
-    """§9.90 S, §9.93 Q: EOF → exit 0, a signal n → 128 + n, within 5 s mid-turn; quiet stderr."""
+    """R90, R93: EOF → exit 0, a signal n → 128 + n, within 5 s mid-turn; quiet stderr."""
     ended = ended_busy(ending)
     assert ended.code == expected_code(ending)
     assert ended.seconds < 5
@@ -101,7 +101,7 @@ def test_in_a_turn_the_process_ends_within_five_seconds_with_the_code_that_tells
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_what_the_turn_started_is_gone(ended_busy: Callable[[str], Ended], ending: str) -> None:
-    """§9.90 S, case 50: children dead, the guard included."""
+    """R90: children dead, the guard included."""
     gone(ended_busy(ending).pids, within_s=0.5)
 
 
@@ -110,7 +110,7 @@ def test_what_the_turn_started_is_gone(ended_busy: Callable[[str], Ended], endin
 def test_a_turn_under_way_is_closed_by_the_loop_itself_and_the_prompt_answered(
     ended_busy: Callable[[str], Ended], ending: str, phase: str
 ) -> None:
-    """§9.90 S, §9.93 Q, case 13: real step/end and turn/end, cancelled by shutdown; the prompt's response written."""
+    """R90, R93: real step/end and turn/end, cancelled by shutdown; the prompt's response written."""
     ended = ended_busy(ending)
     events = ended.events(phase)
     assert [event["type"] for event in events[-2:]] == ["step/end", "turn/end"]
@@ -121,7 +121,7 @@ def test_a_turn_under_way_is_closed_by_the_loop_itself_and_the_prompt_answered(
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_calls_have_the_result_that_is_true(ended_busy: Callable[[str], Ended], ending: str) -> None:
-    """Case 13: the command that ran is ABORTED, the one that was asked about never ran."""
+    """The command that ran is ABORTED, the one that was asked about never ran."""
     ended = ended_busy(ending)
     codes = {
         phase: [e["data"]["code"] for e in ended.events(phase) if e["type"] == "tool/result"]
@@ -132,7 +132,7 @@ def test_calls_have_the_result_that_is_true(ended_busy: Callable[[str], Ended], 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_idle_the_process_ends_within_two_seconds(start: Start, tmp_path: Path, ending: str) -> None:
-    """§9.90 S, §9.93 Q, case 50: idle, with a finished turn; exit code as ever, journal intact."""
+    """R90, R93: idle, with a finished turn; exit code as ever, journal intact."""
     client = start(written(tmp_path / "s.json", say("Hello.")))
     client.initialize()
     session = client.new_session(tmp_path)
@@ -148,7 +148,7 @@ def test_idle_the_process_ends_within_two_seconds(start: Start, tmp_path: Path, 
 def test_before_anything_is_asked_the_process_ends_at_once(
     start: Start, tmp_path: Path, ending: str, moment: str
 ) -> None:
-    """§9.90 S, §9.93 Q: also before initialize, and while the warm-up imports."""
+    """R90, R93: also before initialize, and while the warm-up imports."""
     client = start(written(tmp_path / "s.json", say("Hello.")))
     if moment == "while it warms up":
         client.initialize()
@@ -161,7 +161,7 @@ def test_before_anything_is_asked_the_process_ends_at_once(
 
 
 def test_a_second_signal_ends_the_process_at_once_and_loses_nothing_settled(start: Start, tmp_path: Path) -> None:
-    """§9.93 Q: a second signal ends at once, by the crash path; the log loads, and the call's outcome is unknown."""
+    """R93: a second signal ends at once, by the crash path; the log loads, and the call's outcome is unknown."""
     stubborn = "trap '' TERM INT HUP; while :; do sleep 0.1; done"
     script = written(tmp_path / "s.json", use("run_command", command=writing_pids(tmp_path / "pids", stubborn)))
     client = start(script)
@@ -184,7 +184,7 @@ def test_a_second_signal_ends_the_process_at_once_and_loses_nothing_settled(star
 
 
 def test_stdin_on_the_null_device_is_the_end_of_the_input(tmp_path: Path) -> None:
-    """§9.91 Q: stdin /dev/null → exit 0 (the registry's launch check), with nothing on stdout."""
+    """R91: stdin /dev/null → exit 0 (the registry's launch check), with nothing on stdout."""
     ran = subprocess.run(
         [sys.executable, "-m", "acp_bridge"],
         stdin=subprocess.DEVNULL,
@@ -197,7 +197,7 @@ def test_stdin_on_the_null_device_is_the_end_of_the_input(tmp_path: Path) -> Non
 
 
 def test_a_missing_stderr_harms_nothing(tmp_path: Path) -> None:
-    """§9.91 Q: started without a stderr the process serves and ends as ever."""
+    """R91: started without a stderr the process serves and ends as ever."""
     closing = "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, '-m', 'acp_bridge'])"
     ran = subprocess.run(
         [sys.executable, "-c", closing],
@@ -212,7 +212,7 @@ def test_a_missing_stderr_harms_nothing(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_closes_our_stdout_ends_the_process_quietly(start: Start, tmp_path: Path) -> None:
-    """§9.92 Q: stdout closed by the peer → quiet exit, no traceback storm; the turn is closed as by any end."""
+    """R92: stdout closed by the peer → quiet exit, no traceback storm; the turn is closed as by any end."""
     script = written(
         tmp_path / "s.json", pieces({"text": "word "}, {"wait_for": "go"}, {"text": "more ", "repeat": 50})
     )
@@ -234,7 +234,7 @@ def test_a_peer_that_closes_our_stdout_ends_the_process_quietly(start: Start, tm
 
 
 def test_half_a_line_and_the_end_in_a_turn_are_the_end(start: Start, tmp_path: Path) -> None:
-    """§9.90 S: a client that dies while it writes."""
+    """R90: a client that dies while it writes."""
     client = start(written(tmp_path / "s.json", hang("I begin")))
     client.initialize()
     session = client.new_session(tmp_path)
@@ -248,7 +248,7 @@ def test_half_a_line_and_the_end_in_a_turn_are_the_end(start: Start, tmp_path: P
 
 
 def test_a_client_that_stops_reading_fills_no_memory_and_can_still_cancel(start: Start, tmp_path: Path) -> None:
-    """§9.94 Q: client that stops reading stdout: memory bounded; cancel still processed."""
+    """R94: client that stops reading stdout: memory bounded; cancel still processed."""
     script = written(tmp_path / "s.json", pieces({"text": "word "}, {"text": "x" * 100_000, "repeat": 3000}))
     client = start(script)
     client.initialize()
@@ -278,7 +278,7 @@ def _resident_mib(pid: int) -> float:
 
 @pytest.mark.slow
 def test_a_client_that_neither_reads_nor_hangs_up_cannot_keep_the_process(start: Start, tmp_path: Path) -> None:
-    """§9.94 Q, §9.93 Q: with a full pipe a signal still ends the process in time."""
+    """R94, R93: with a full pipe a signal still ends the process in time."""
     script = written(tmp_path / "s.json", pieces({"text": "x" * 1000, "repeat": 10_000_000}))
     client = start(script)
     client.initialize()
@@ -295,7 +295,7 @@ def test_a_client_that_neither_reads_nor_hangs_up_cannot_keep_the_process(start:
 
 
 def test_killing_the_agent_kills_what_it_started(start: Start, tmp_path: Path) -> None:
-    """Case 52's kind: SIGKILL of the agent alone; its command and guard end within two seconds."""
+    """SIGKILL of the agent alone; its command and guard end within two seconds."""
     script = written(tmp_path / "s.json", use("run_command", command=writing_pids(tmp_path / "pids")))
     client = start(script)
     client.initialize()
@@ -310,7 +310,7 @@ def test_killing_the_agent_kills_what_it_started(start: Start, tmp_path: Path) -
 
 
 def test_a_wrapper_that_is_killed_takes_the_agent_with_it(tmp_path: Path) -> None:
-    """Case 53: started through a wrapper that is killed; the agent notices the end of its input and exits."""
+    """Started through a wrapper that is killed; the agent notices the end of its input and exits."""
     wrapper = f"exec 3<&0; {sys.executable} -m acp_bridge <&3 3<&- & exec 3<&-; echo $! > '{tmp_path}/agent'; wait"
     process = subprocess.Popen(
         ["sh", "-c", wrapper],
@@ -334,7 +334,7 @@ def test_a_wrapper_that_is_killed_takes_the_agent_with_it(tmp_path: Path) -> Non
 
 
 def test_a_hundred_sessions_leave_nothing_behind(start: Start, tmp_path: Path) -> None:
-    """§9.95 Q: 100 sessions open and close: no growth in descriptors or threads."""
+    """R95: 100 sessions open and close: no growth in descriptors or threads."""
     client = start(written(tmp_path / "s.json", say("Hello.")))
     client.initialize()
 
@@ -354,7 +354,7 @@ def test_a_hundred_sessions_leave_nothing_behind(start: Start, tmp_path: Path) -
 
 
 def test_stderr_tells_neither_prompts_nor_keys(start: Start, tmp_path: Path) -> None:
-    """§9.96 Q: stderr bounded; no prompt text or key at default level, also when turns fail and input is bad."""
+    """R96: stderr bounded; no prompt text or key at default level, also when turns fail and input is bad."""
     script = written(
         tmp_path / "s.json", pieces({"fail": {"kind": "auth", "message": "refused"}}, when="secret-prompt")
     )

@@ -110,7 +110,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order(tmp_path: Path, folder: Path) -> None:
-    """§9.55, §9.61, §9.64 M, cases 42, 45: pending → permission → in_progress → completed; diff shown; file changed."""
+    """R55, R61, R64: pending → permission → in_progress → completed; diff shown; file changed."""
     editor = Editor("allow_once")
     async with connected(tmp_path, editor) as agent:
         session = await agent.new_session(cwd=str(folder), mcp_servers=[])
@@ -132,7 +132,7 @@ async def test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order
 
 
 async def test_what_is_refused_is_not_done_and_the_turn_goes_on(tmp_path: Path, folder: Path) -> None:
-    """§9.83 M, case 43: rejected: nothing changed, the model told, the turn goes on to its end."""
+    """R83: rejected: nothing changed, the model told, the turn goes on to its end."""
     editor = Editor("reject_once")
     async with connected(tmp_path, editor) as agent:
         session = await agent.new_session(cwd=str(folder), mcp_servers=[])
@@ -145,7 +145,7 @@ async def test_what_is_refused_is_not_done_and_the_turn_goes_on(tmp_path: Path, 
 
 
 async def test_a_dismissed_question_cancels_the_turn(tmp_path: Path, folder: Path) -> None:
-    """§9.73 M, case 43: outcome cancelled → the prompt ends cancelled, nothing is run."""
+    """R73: outcome cancelled → the prompt ends cancelled, nothing is run."""
     editor = Editor("none of these")
     async with connected(tmp_path, editor) as agent:
         session = await agent.new_session(cwd=str(folder), mcp_servers=[])
@@ -155,7 +155,7 @@ async def test_a_dismissed_question_cancels_the_turn(tmp_path: Path, folder: Pat
 
 
 async def test_a_session_is_listed_loaded_and_resumed_by_the_next_process(tmp_path: Path, folder: Path) -> None:
-    """§9.44, §9.46, §9.47, §9.49 C: list, load and resume after a restart, as the SDK sees them."""
+    """R44, R46, R47, R49: list, load and resume after a restart, as the SDK sees them."""
     async with connected(tmp_path, Editor()) as agent:
         session = await agent.new_session(cwd=str(folder), mcp_servers=[])
         await agent.prompt(session_id=session.session_id, prompt=[acp.text_block("say hello")])
@@ -175,7 +175,7 @@ async def test_a_session_is_listed_loaded_and_resumed_by_the_next_process(tmp_pa
 
 
 async def test_what_the_agent_refuses_is_an_error_that_the_sdk_understands(tmp_path: Path) -> None:
-    """§9.48 S: -32002 with the session's id, and -32602 for a relative cwd."""
+    """R48: -32002 with the session's id, and -32602 for a relative cwd."""
     async with connected(tmp_path, Editor()) as agent:
         with pytest.raises(acp.RequestError) as unknown:
             await agent.load_session(session_id="unknown", cwd=os.sep, mcp_servers=[])

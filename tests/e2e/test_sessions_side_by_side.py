@@ -12,7 +12,7 @@ Start = Callable[..., Client]
 
 
 def test_a_slow_command_in_one_session_does_not_delay_the_other(start: Start, tmp_path: Path) -> None:
-    """Case 49, §9.25 Q: A runs a long command in /a; B's pwd answers at once, in /b; no update crosses over."""
+    """R25: A runs a long command in /a; B's pwd answers at once, in /b; no update crosses over."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     script = written(
@@ -35,7 +35,7 @@ def test_a_slow_command_in_one_session_does_not_delay_the_other(start: Start, tm
 
 
 def test_cancelling_one_session_leaves_the_other_alone(start: Start, tmp_path: Path) -> None:
-    """§9.71 M: a cancel names its session; the question of the other stays open and can be answered."""
+    """R71: a cancel names its session; the question of the other stays open and can be answered."""
     script = written(
         tmp_path / "s.json",
         hang("I begin", when="stream"),
@@ -55,7 +55,7 @@ def test_cancelling_one_session_leaves_the_other_alone(start: Start, tmp_path: P
 
 
 def test_updates_of_two_streams_never_cross(start: Start, tmp_path: Path) -> None:
-    """§9.56 M: two long streams at once: each session gets its own words, whole and in order."""
+    """R56: two long streams at once: each session gets its own words, whole and in order."""
     words = {name: [f"{name}{i} " for i in range(500)] for name in ("a", "b")}
     script = written(
         tmp_path / "s.json",
@@ -85,7 +85,7 @@ def test_two_news_in_one_write_are_two_sessions(start: Start, tmp_path: Path) ->
 
 
 def test_two_loads_in_one_write_both_show_the_session(start: Start, tmp_path: Path) -> None:
-    """Case 27: two loads of one session at once: both are answered, and the session goes on."""
+    """Two loads of one session at once: both are answered, and the session goes on."""
     first = start(written(tmp_path / "s.json", say("Hello.")))
     first.initialize()
     session = first.new_session(tmp_path)
@@ -102,7 +102,7 @@ def test_two_loads_in_one_write_both_show_the_session(start: Start, tmp_path: Pa
 
 
 def test_a_second_process_is_told_who_holds_the_session(start: Start, tmp_path: Path) -> None:
-    """Cases 18 and 19: loaded in two processes: an error of its own; taken at once when the owner is dead."""
+    """Loaded in two processes: an error of its own; taken at once when the owner is dead."""
     owner = start(written(tmp_path / "s.json", say("Hello.")))
     owner.initialize()
     session = owner.new_session(tmp_path)
@@ -120,7 +120,7 @@ def test_a_second_process_is_told_who_holds_the_session(start: Start, tmp_path: 
 
 
 def test_a_prompt_survives_a_kill_at_any_moment_of_its_turn(start: Start, tmp_path: Path) -> None:
-    """Cases 1, 8, 14, 47: killed while streaming, asking and running; nothing runs again, nothing is invented."""
+    """Killed while streaming, asking and running; nothing runs again, nothing is invented."""
     script = written(
         tmp_path / "s.json",
         hang("I begin", when="stream"),
@@ -160,7 +160,7 @@ def test_a_prompt_survives_a_kill_at_any_moment_of_its_turn(start: Start, tmp_pa
 
 
 def test_a_session_goes_on_where_it_was_cut_without_a_new_message(start: Start, tmp_path: Path) -> None:
-    """Case 3: killed while the model was at work; /continue makes the same request again, with no invented turn."""
+    """Killed while the model was at work; /continue makes the same request again, with no invented turn."""
     script = written(tmp_path / "s.json", {"deltas": [{"text": "Half"}, {"wait_for": "go"}, {"text": " and whole."}]})
     first = start(script)
     first.initialize()
@@ -183,7 +183,7 @@ def test_a_session_goes_on_where_it_was_cut_without_a_new_message(start: Start, 
 
 
 def test_closing_and_loading_in_one_write_close_and_load(start: Start, tmp_path: Path) -> None:
-    """§9.52 C: close, close, load in one write: each waits for the one before it, and the session goes on."""
+    """R52: close, close, load in one write: each waits for the one before it, and the session goes on."""
     agent = start(written(tmp_path / "s.json", say("Hello.")))
     agent.initialize()
     session = agent.new_session(tmp_path)
@@ -198,7 +198,7 @@ def test_closing_and_loading_in_one_write_close_and_load(start: Start, tmp_path:
 
 
 def test_a_session_loaded_in_the_middle_of_its_turn_is_shown_and_goes_on_live(start: Start, tmp_path: Path) -> None:
-    """durable §5: loading a session that is open here replays from memory, also during a turn, and goes on live."""
+    """D40: loading a session that is open here replays from memory, also during a turn, and goes on live."""
     deltas = [{"text": "The first half, "}, {"wait_for": "go"}, {"text": "and the second."}]
     agent = start(written(tmp_path / "s.json", {"deltas": deltas}))
     agent.initialize()

@@ -62,19 +62,19 @@ def loaded_at_the_answer(tmp_path: Path, more: str = "") -> set[str]:
 
 
 def test_nothing_heavy_is_imported_before_the_answer_to_initialize(tmp_path: Path) -> None:
-    """§9.97 Q, case 65: at the answer to initialize no pydantic, mcp, openai, anthropic, httpx or rich is loaded."""
+    """R97: at the answer to initialize no pydantic, mcp, openai, anthropic, httpx or rich is loaded."""
     loaded = loaded_at_the_answer(tmp_path)
     assert "orjson" in loaded
     assert not loaded & set(HEAVY)
 
 
 def test_the_probe_sees_what_is_imported_too_early(tmp_path: Path) -> None:
-    """§9.97 Q: the guard above is one: it sees an import that is planted."""
+    """R97: the guard above is one: it sees an import that is planted."""
     assert "pydantic" in loaded_at_the_answer(tmp_path, more="import pydantic\n")
 
 
 def test_a_scripted_route_imports_no_providers_sdk(tmp_path: Path) -> None:
-    """§9.97 Q: the warm-up imports what the configured route needs, and no more."""
+    """R97: the warm-up imports what the configured route needs, and no more."""
     client = Client(
         tmp_path / "home", written(tmp_path / "s.json", say("x")), command=(sys.executable, "-c", LAST_PROBE)
     )
@@ -89,7 +89,7 @@ def test_a_scripted_route_imports_no_providers_sdk(tmp_path: Path) -> None:
 
 
 def test_what_comes_before_the_warm_up_is_done_waits_and_is_answered_in_order(tmp_path: Path) -> None:
-    """§9.25 Q, §9.31: a whole start in one write: initialize, a session, a list."""
+    """R25, R31: a whole start in one write: initialize, a session, a list."""
     with Client(tmp_path / "home", written(tmp_path / "s.json", say("x"))) as client:
         messages = [
             client.made("initialize", {"protocolVersion": 1}),
@@ -112,7 +112,7 @@ def test_what_comes_before_the_warm_up_is_done_waits_and_is_answered_in_order(tm
     ],
 )
 def test_an_unusable_model_does_not_keep_the_agent_from_starting(tmp_path: Path, environment: dict[str, str]) -> None:
-    """Case 85, §9.36 S: initialize is answered; session/new then says -32000 and what to set."""
+    """R36: initialize is answered; session/new then says -32000 and what to set."""
     with Client(tmp_path / "home", environment=environment) as client:
         client.initialize()
         failure = client.refused("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -121,7 +121,7 @@ def test_an_unusable_model_does_not_keep_the_agent_from_starting(tmp_path: Path,
 
 
 def test_a_setting_that_is_not_known_ends_the_start_with_a_word(tmp_path: Path) -> None:
-    """design §2: unknown keys are errors that name the nearest known key; stdout stays clean."""
+    """Unknown keys are errors that name the nearest known key; stdout stays clean."""
     ran = subprocess.run(
         [sys.executable, "-m", "acp_bridge"],
         stdin=subprocess.DEVNULL,
@@ -136,7 +136,7 @@ def test_a_setting_that_is_not_known_ends_the_start_with_a_word(tmp_path: Path) 
 
 
 def test_a_start_under_a_foreign_code_page_reads_and_writes_utf_8(tmp_path: Path) -> None:
-    """Case 59: PYTHONUTF8=0 and a C locale: bytes are UTF-8 all the same, in the log too."""
+    """PYTHONUTF8=0 and a C locale: bytes are UTF-8 all the same, in the log too."""
     environment = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONIOENCODING": "cp1252", "PYTHONCOERCECLOCALE": "0"}
     with Client(tmp_path / "home", written(tmp_path / "s.json", say("Grüße 😀")), environment=environment) as client:
         client.initialize()

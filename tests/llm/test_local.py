@@ -125,7 +125,7 @@ async def test_what_the_library_prints_is_not_taken_for_its_address(tmp_path: Pa
 
 
 async def test_neither_arguments_nor_environment_hold_the_key_of_the_server(tmp_path: Path) -> None:
-    """Case 22: who can read other processes' arguments, or open a page in a browser, cannot use the server."""
+    """Who can read other processes' arguments, or open a page in a browser, cannot use the server."""
     async with opened(tmp_path) as model:
         await read(model)
         seen = facts(tmp_path)

@@ -34,7 +34,7 @@ def dangerous(text: str) -> list[str]:
 
 @pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS.keys())
 def test_titles_paths_and_questions_show_tricks_as_escapes(take_turn: TakeTurn, project: Path, trick: str) -> None:
-    """Abuse case 23, security 6 and 10: of commands, paths and the text to be searched for."""
+    """S6, S10: of commands, paths and the text to be searched for."""
     no = Asking("reject_once")
     turn = take_turn(
         use_all(
@@ -56,7 +56,7 @@ def test_titles_paths_and_questions_show_tricks_as_escapes(take_turn: TakeTurn, 
 
 @pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS.keys())
 def test_output_with_tricks_is_valid_json_in_protocol_and_log(take_turn: TakeTurn, project: Path, trick: str) -> None:
-    """Abuse case 23: every line parses (the client checks each), and no raw control byte is on the wire or the disk."""
+    """S10: every line parses (the client checks each), and no raw control byte is on the wire or the disk."""
     (project / "trick.txt").write_text(trick)
     turn = take_turn(use("run_command", command="cat trick.txt"), mode="full")
     raw = log.log_file(turn.client.home, turn.session).read_bytes()
@@ -67,7 +67,7 @@ def test_output_with_tricks_is_valid_json_in_protocol_and_log(take_turn: TakeTur
 
 @pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS.keys())
 def test_a_sessions_title_shows_tricks_as_escapes(start: Start, tmp_path: Path, project: Path, trick: str) -> None:
-    """Abuse case 23: live and in the list."""
+    """S10: live and in the list."""
     client = start(written(tmp_path / "s.json"))
     client.initialize()
     session = client.new_session(project)
@@ -79,7 +79,7 @@ def test_a_sessions_title_shows_tricks_as_escapes(start: Start, tmp_path: Path, 
 
 
 def test_a_providers_error_shows_tricks_as_escapes(start: Start, project: Path) -> None:
-    """Abuse case 23: in the answer to the client and in the log on stderr."""
+    """S10: in the answer to the client and in the log on stderr."""
     body = {"error": {"message": "no " + " ".join(TRICKS.values()), "code": "x"}}
     with provider(lambda asked: status(400, body)) as server:
         client = start(environment=environment(server, ACP_BRIDGE_LOG="debug"))

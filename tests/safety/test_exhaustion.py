@@ -65,7 +65,7 @@ def cancelled_in(client: Client, session: str, pid_file: Path, run_s: float) -> 
 def test_a_cancel_is_answered_within_a_second_whatever_the_tool_eats(
     start: Start, tmp_path: Path, project: Path, eater: str
 ) -> None:
-    """Abuse case 30: limits hold, nothing is left behind, the log is intact, the next turn works."""
+    """S12: limits hold, nothing is left behind, the log is intact, the next turn works."""
     pid_file = tmp_path / "pid"
     command = _TELL.format(pid_file) + eater
     answers = [use("run_command", command=command) for _ in range(TRIES)]
@@ -110,7 +110,7 @@ def small_group() -> Generator[Path]:
 
 @pytest.mark.slow
 def test_a_fork_bomb_is_ended_with_its_command(small_group: Path, start: Start, tmp_path: Path, project: Path) -> None:
-    """Abuse case 30: only ever inside a control group of 60 processes."""
+    """S12: only ever inside a control group of 60 processes."""
     pid_file = tmp_path / "pid"
     bomb = f"echo $$ > {small_group}/cgroup.procs && " + _TELL.format(pid_file) + f'exec {sys.executable} -c "{_BOMB}"'
     script = written(tmp_path / "s.json", *[use("run_command", command=bomb)] * TRIES, say("Still here."))
@@ -128,7 +128,7 @@ def test_a_fork_bomb_is_ended_with_its_command(small_group: Path, start: Start, 
 def test_commands_hold_no_descriptor_of_the_agent_and_leave_none_open(
     start: Start, tmp_path: Path, project: Path
 ) -> None:
-    """Abuse case 30: many commands, and as many descriptors afterwards as before."""
+    """S12: many commands, and as many descriptors afterwards as before."""
     if not Path("/proc/self/fd").exists():
         pytest.skip("counts descriptors by /proc")
     script = written(tmp_path / "s.json", *[use("run_command", command="true")] * 12)

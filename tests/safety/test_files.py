@@ -25,7 +25,7 @@ def outside(tmp_path: Path) -> Path:
 def test_a_path_outside_is_asked_for_and_not_read_without_a_yes(
     take_turn: TakeTurn, project: Path, outside: Path, mode: str
 ) -> None:
-    """Abuse case 9: `../x`, an absolute path, `sub/../../x`, each by every tool that reads."""
+    """S3: `../x`, an absolute path, `sub/../../x`, each by every tool that reads."""
     (project / "sub").mkdir()
     paths = ["../outside/secret.txt", str(outside / "secret.txt"), "sub/../../outside/secret.txt"]
     calls = [("read_file", {"path": path}) for path in paths]
@@ -41,7 +41,7 @@ def test_a_path_outside_is_asked_for_and_not_read_without_a_yes(
 
 @pytest.mark.parametrize("path", ["~/x", "~root/x", "file:///etc/passwd", "FILE:/etc/passwd", "a\0b", "vscode://x/y"])
 def test_a_path_that_others_would_expand_is_refused_without_a_question(take_turn: TakeTurn, path: str) -> None:
-    """Abuse case 9: `~` and `file://`."""
+    """S3: `~` and `file://`."""
     turn = take_turn(use_all(("read_file", {"path": path}), ("write_file", {"path": path, "content": "x"})))
     assert not [m for m in turn.client.received if m.get("method") == "session/request_permission"]
     assert turn.bodies() == 0
@@ -52,7 +52,7 @@ def test_a_path_that_others_would_expand_is_refused_without_a_question(take_turn
 def test_a_link_out_of_the_project_counts_as_where_it_leads(
     take_turn: TakeTurn, project: Path, outside: Path, goal: str
 ) -> None:
-    """Abuse case 10: `/etc`, `/proc/self/environ`, `~/.ssh`; and none of it through a search or a listing either."""
+    """S3: `/etc`, `/proc/self/environ`, `~/.ssh`; and none of it through a search or a listing either."""
     name = {"/etc": "passwd", "/proc/self": "environ", "ssh": "secret.txt"}[goal]
     (project / "link").symlink_to(outside if goal == "ssh" else goal)
     no = Asking("reject_once")
@@ -69,7 +69,7 @@ def test_a_link_out_of_the_project_counts_as_where_it_leads(
 
 
 def test_a_search_from_above_does_not_follow_a_link_out(take_turn: TakeTurn, project: Path, outside: Path) -> None:
-    """Abuse case 10."""
+    """S3."""
     (project / "link").symlink_to(outside)
     (project / "file-link").symlink_to(outside / "secret.txt")
     turn = take_turn(use_all(("search_files", {"pattern": "root:"}), ("list_files", {})))
@@ -77,7 +77,7 @@ def test_a_search_from_above_does_not_follow_a_link_out(take_turn: TakeTurn, pro
 
 
 def test_a_link_to_something_inside_is_read_freely(take_turn: TakeTurn, project: Path) -> None:
-    """Abuse case 10: inside symlink allowed."""
+    """S3: inside symlink allowed."""
     (project / "real.txt").write_text("inside")
     (project / "link.txt").symlink_to("real.txt")
     turn = take_turn(use("read_file", path="link.txt"))
@@ -86,7 +86,7 @@ def test_a_link_to_something_inside_is_read_freely(take_turn: TakeTurn, project:
 
 @pytest.mark.parametrize("protected", ["/proc/self/environ", "/proc/1/environ"])
 def test_a_processs_environment_is_never_free(take_turn: TakeTurn, protected: str) -> None:
-    """Abuse case 10."""
+    """S3."""
     no = Asking("reject_once")
     take_turn(use("read_file", path=protected), mode="edit", permit=no)
     assert len(no.asked) == 1
@@ -96,7 +96,7 @@ def test_a_processs_environment_is_never_free(take_turn: TakeTurn, protected: st
 def test_a_folder_swapped_for_a_link_while_it_is_asked_about_is_not_written_through(
     take_turn: TakeTurn, project: Path, outside: Path
 ) -> None:
-    """Abuse case 12: the yes was for another place."""
+    """S3: the yes was for another place."""
     folder = project / "sub"
     folder.mkdir()
 
@@ -111,7 +111,7 @@ def test_a_folder_swapped_for_a_link_while_it_is_asked_about_is_not_written_thro
 
 
 def test_no_race_of_renames_leads_a_write_out_of_the_project(take_turn: TakeTurn, project: Path, outside: Path) -> None:
-    """Abuse case 12: whatever the moment, a write lands inside or nowhere."""
+    """S3: whatever the moment, a write lands inside or nowhere."""
     sub = project / "sub"
     over = threading.Event()
 
@@ -141,7 +141,7 @@ def test_no_race_of_renames_leads_a_write_out_of_the_project(take_turn: TakeTurn
 
 @pytest.mark.parametrize("present", [True, False], ids=["present", "absent"])
 def test_hooks_of_git_ask_also_where_edits_are_free(take_turn: TakeTurn, project: Path, present: bool) -> None:
-    """Abuse case 14, security 3: after resolution, also by another spelling."""
+    """S3: after resolution, also by another spelling."""
     hooks = project / ".git/hooks"
     if present:
         hooks.mkdir(parents=True)
@@ -160,7 +160,7 @@ def test_hooks_of_git_ask_also_where_edits_are_free(take_turn: TakeTurn, project
 
 
 def test_the_folder_that_a_git_file_points_to_asks_too(take_turn: TakeTurn, project: Path) -> None:
-    """Abuse case 14: `.git` is a file."""
+    """S3: `.git` is a file."""
     real = project / "innocent"
     (real / "objects").mkdir(parents=True)
     (real / "HEAD").write_text("ref: refs/heads/main\n")
@@ -177,7 +177,7 @@ def test_the_folder_that_a_git_file_points_to_asks_too(take_turn: TakeTurn, proj
 def test_our_own_configuration_and_sessions_ask_also_inside_the_project(
     take_turn: TakeTurn, project: Path, present: bool, named: bool
 ) -> None:
-    """Abuse case 14, security 3: someone works in the folder that holds them, e.g. their home. What the file names is
+    """S3: someone works in the folder that holds them, e.g. their home. What the file names is
     imported at the next start, so who could write it could run anything.
     """
     config = project / "config/acp-bridge/config.toml"
@@ -204,7 +204,7 @@ def test_our_own_configuration_and_sessions_ask_also_inside_the_project(
 def test_what_is_read_through_an_editor_is_judged_by_us_too(
     start: Start, tmp_path: Path, project: Path, outside: Path
 ) -> None:
-    """Security 4: a path outside is not handed to a client that would read anything, without a yes."""
+    """S4: a path outside is not handed to a client that would read anything, without a yes."""
     (project / "in.txt").write_text("on the disk")
     (project / "link").symlink_to(outside)
     paths = ["link/secret.txt", "../outside/secret.txt", "in.txt"]

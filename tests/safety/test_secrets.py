@@ -37,7 +37,7 @@ def assert_hidden(text: str) -> None:
 
 
 def test_a_command_sees_no_key_no_token_and_no_unlisted_variable(take_turn: TakeTurn) -> None:
-    """Abuse case 19, security 7."""
+    """S7."""
     turn = take_turn(use("run_command", command="env; cat /proc/$$/environ"), mode="full", environment=ENVIRONMENT)
     [told] = turn.told()
     assert "PATH=" in told
@@ -48,7 +48,7 @@ def test_a_command_sees_no_key_no_token_and_no_unlisted_variable(take_turn: Take
 
 
 def test_the_agents_own_environment_read_by_a_command_shows_no_key(take_turn: TakeTurn) -> None:
-    """Abuse cases 19, 22: a command runs as the user, so it can look; what it finds is taken out of what it says."""
+    """S7, S8: a command runs as the user, so it can look; what it finds is taken out of what it says."""
     find = "for f in /proc/[0-9]*/environ; do tr '\\0' '\\n' < $f 2>/dev/null; done | grep -a -e KEY -e TOKEN; true"
     turn = take_turn(use("run_command", command=find), mode="full", environment=ENVIRONMENT)
     assert "OPENAI_API_KEY=[OPENAI_API_KEY]" in turn.told()[0]
@@ -56,7 +56,7 @@ def test_the_agents_own_environment_read_by_a_command_shows_no_key(take_turn: Ta
 
 
 def test_a_key_in_a_tools_output_is_taken_out_before_it_is_logged_or_shown(take_turn: TakeTurn, project: Path) -> None:
-    """Abuse case 22, security 8: by every tool, in results, diffs, passing output and errors."""
+    """S8: by every tool, in results, diffs, passing output and errors."""
     (project / "leak.txt").write_text(f"a {KEY} b {OTHER}\n{TOKEN}")
     (project / "slow.sh").write_text(f"echo {KEY}; sleep 0.4; echo {TOKEN} >&2; exit 3")
     (project / f"{TOKEN}.txt").write_text("x")
@@ -86,7 +86,7 @@ def test_a_key_in_a_tools_output_is_taken_out_before_it_is_logged_or_shown(take_
 def test_a_providers_error_that_repeats_the_key_is_told_without_it(
     start: Start, tmp_path: Path, project: Path, code: int
 ) -> None:
-    """Abuse case 22: in the answer, the log and stderr, at the most talkative level."""
+    """S8: in the answer, the log and stderr, at the most talkative level."""
     body = {"error": {"message": f"Incorrect key provided: {KEY}. \x1b[2J{TOKEN}", "code": "invalid_api_key"}}
 
     def refuse(asked: Asked) -> Payloads | Reply:
@@ -108,7 +108,7 @@ def test_a_providers_error_that_repeats_the_key_is_told_without_it(
 
 
 def test_no_key_is_in_any_argument_of_a_process(start: Start, tmp_path: Path, project: Path) -> None:
-    """Abuse case 22: argv of the agent, the guard and the command."""
+    """S8: argv of the agent, the guard and the command."""
     look = "cat /proc/$$/cmdline /proc/$PPID/cmdline | tr '\\0' ' '"
 
     def work(asked: Asked) -> Payloads:
@@ -126,7 +126,7 @@ def test_no_key_is_in_any_argument_of_a_process(start: Start, tmp_path: Path, pr
 
 
 def test_a_headless_run_shows_no_key(tmp_path: Path, project: Path) -> None:
-    """Abuse case 22: the same parts, the same promise."""
+    """S8: the same parts, the same promise."""
     (project / "leak.txt").write_text(KEY)
     script = written(tmp_path / "s.json", use("read_file", path="leak.txt"), say("done"))
     run = subprocess.run(

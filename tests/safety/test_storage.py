@@ -62,7 +62,7 @@ def load_params(session: str, project: Path) -> dict[str, object]:
 def test_a_malformed_id_is_answered_like_an_unknown_one(
     start: Start, tmp_path: Path, project: Path, method: str
 ) -> None:
-    """Security 1, abuse case 1: one answer for all, and nothing outside is found. (That no system call is made with
+    """S1: one answer for all, and nothing outside is found. (That no system call is made with
     such an id is tested beside the storage.)
     """
     client = loading(start, tmp_path)
@@ -80,7 +80,7 @@ def test_a_malformed_id_is_answered_like_an_unknown_one(
 def test_a_session_that_is_a_link_is_not_followed(
     start: Start, stored: tuple[Path, str], tmp_path: Path, project: Path
 ) -> None:
-    """Abuse case 2."""
+    """S1."""
     root, session = stored
     elsewhere = tmp_path / "elsewhere"
     (root / session).rename(elsewhere)
@@ -111,7 +111,7 @@ def foreign(root: Path) -> None:
 def test_a_root_that_others_could_use_is_not_used(
     start: Start, stored: tuple[Path, str], tmp_path: Path, project: Path, spoil: Callable[[Path], None]
 ) -> None:
-    """Abuse case 3, security 2: neither read nor written."""
+    """S2: neither read nor written."""
     root, session = stored
     spoil(root)
     names = sorted(os.listdir(root))
@@ -126,7 +126,7 @@ def test_a_root_that_others_could_use_is_not_used(
 def test_a_log_that_is_no_regular_file_is_an_error_and_no_hang(
     start: Start, stored: tuple[Path, str], tmp_path: Path, project: Path, kind: str
 ) -> None:
-    """Abuse case 4."""
+    """S2."""
     root, session = stored
     path = root / session / "log.jsonl"
     path.unlink()
@@ -155,7 +155,7 @@ def test_a_log_that_is_no_regular_file_is_an_error_and_no_hang(
 def test_a_header_edited_by_hand_is_refused_before_repair(
     start: Start, stored: tuple[Path, str], tmp_path: Path, project: Path, member: str
 ) -> None:
-    """Abuse case 5: nothing is repaired or appended."""
+    """S1: nothing is repaired or appended."""
     root, session = stored
     path = root / session / "log.jsonl"
     header, _, rest = path.read_bytes().partition(b"\n")
@@ -178,7 +178,7 @@ def test_a_header_edited_by_hand_is_refused_before_repair(
 def test_a_log_under_another_sessions_name_is_refused(
     start: Start, stored: tuple[Path, str], tmp_path: Path, project: Path
 ) -> None:
-    """Security 1, abuse case 5: the header's id must be the folder's."""
+    """S1: the header's id must be the folder's."""
     root, session = stored
     other = "f" * len(session)
     shutil.copytree(root / session, root / other)
@@ -189,7 +189,7 @@ def test_a_log_under_another_sessions_name_is_refused(
 
 
 def test_with_umask_000_nobody_else_can_read_or_write_what_is_kept(start: Start, tmp_path: Path, project: Path) -> None:
-    """Abuse case 7: files 0600 and folders 0700, a spilled output and a prompt's picture among them."""
+    """S2: files 0600 and folders 0700, a spilled output and a prompt's picture among them."""
     flood = use("run_command", command="yes | head -c 300000")
     command = ("/bin/sh", "-c", f"umask 000; exec {sys.executable} -m acp_bridge")
     script = written(tmp_path / "s.json", flood)

@@ -171,7 +171,7 @@ def test_thoughts_of_an_interrupted_answer_are_shown_and_never_sent(choices: lis
         assert not any(isinstance(b, Thought) and b.text in thoughts for m in sent for b in m.content)
 
 
-# --- §5, row by row ---
+# --- D33 to D37, one by one ---
 
 OPENED = SessionOpened(version="1", barriers=ALL_BARRIERS, cwd="/w", roots=("/w",))
 PROMPT = UserMessage(id="in_1", content=(Text(text="Do it."),), source="client")

@@ -1,4 +1,4 @@
-"""How calls are drawn and checked, whatever a model sends. Abuse case 23."""
+"""How calls are drawn and checked, whatever a model sends. S10."""
 
 from pathlib import Path
 from typing import Any

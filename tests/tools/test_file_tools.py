@@ -150,7 +150,7 @@ async def test_every_occurrence_is_replaced_when_asked(desk: Desk) -> None:
 
 
 async def test_a_link_changed_after_permission_is_not_followed(desk: Desk) -> None:
-    """Abuse case 12: what was inside when it was judged leads outside when the body runs."""
+    """S3: what was inside when it was judged leads outside when the body runs."""
     outside = desk.root.parent / "outside"
     (desk.root / "sub").mkdir()
     for name, arguments in (

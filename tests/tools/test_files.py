@@ -1,4 +1,4 @@
-"""The disk as tools see it: no link is followed, nothing blocks, a file is replaced wholly or not at all. Case 12."""
+"""The disk as tools see it: no link is followed, nothing blocks, a file is replaced wholly or not at all."""
 
 import ctypes
 import errno

@@ -1,4 +1,4 @@
-"""Commands under guard, by real processes. Abuse case 19."""
+"""Commands under guard, by real processes. S7."""
 
 import os
 import resource

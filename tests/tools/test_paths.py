@@ -1,4 +1,4 @@
-"""Where a model's path leads, and what it asks for. Abuse cases 9, 10 and 14."""
+"""Where a model's path leads, and what it asks for. S3."""
 
 import os
 from dataclasses import replace

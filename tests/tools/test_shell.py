@@ -1,4 +1,4 @@
-"""Which commands a lasting grant may cover. Abuse case 15, as far as tools reach."""
+"""Which commands a lasting grant may cover. S5, as far as tools reach."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Nobody is left behind: the agent is killed, and its MCP servers end with all that they started. Case 52."""
+"""Nobody is left behind: the agent is killed, and its MCP servers end with all that they started."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""MCP servers as a session has them: real processes, good and bad ones. Cases 24, 39d, 52, 67, 68, 84."""
+"""MCP servers as a session has them: real processes, good and bad ones."""
 
 import contextlib
 import json
