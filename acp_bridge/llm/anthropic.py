@@ -24,7 +24,7 @@ from acp_bridge.content import (
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
 from .anthropic_answer import AnthropicAnswer
-from .dress import Sent, arguments_object, link_text, resource_text, sent, thoughts_of, wire_id
+from .dress import Sent, arguments_object, dressed, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta, Failed
@@ -66,7 +66,7 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
-        async with aclosing(self._answered(request)) as deltas:
+        async with aclosing(self._answered(await dressed(request_body, request, self._endpoint))) as deltas:
             async for delta in deltas:
                 yield self._learned(delta, request) if isinstance(delta, Failed) else delta
 
@@ -80,11 +80,11 @@ class AnthropicModel:
             return once_more(failed)
         return failed
 
-    def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+    def _answered(self, body: JsonObject) -> AsyncGenerator[Delta, None]:
         messages = cast("Any", self._client.messages)  # typed for literal arguments, not for a mapping
 
         def send() -> AbstractAsyncContextManager[Any]:
-            return messages.with_streaming_response.create(**request_body(request, self._endpoint))
+            return messages.with_streaming_response.create(**body)
 
         return answered(send, AnthropicAnswer(self._provider), self._provider, self._endpoint.stall_s)
 

@@ -25,7 +25,7 @@ from acp_bridge.content import (
 )
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
-from .dress import Sent, arguments_text, link_text, resource_text, sent, thoughts_of, wire_id
+from .dress import Sent, arguments_text, dressed, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
 from .failures import provider_of
 from .model import Delta, Failed
@@ -74,7 +74,7 @@ class OpenAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
-        async with aclosing(self._answered(request)) as deltas:
+        async with aclosing(self._answered(await dressed(request_body, request, self._endpoint))) as deltas:
             async for delta in deltas:
                 yield self._learned(delta, request) if isinstance(delta, Failed) else delta
 
@@ -91,11 +91,11 @@ class OpenAIModel:
             return once_more(failed)
         return failed
 
-    def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+    def _answered(self, body: JsonObject) -> AsyncGenerator[Delta, None]:
         completions = cast("Any", self._client.chat.completions)  # typed for literal arguments, not for a mapping
 
         def send() -> AbstractAsyncContextManager[Any]:
-            return completions.with_streaming_response.create(**_unwalked(request_body(request, self._endpoint)))
+            return completions.with_streaming_response.create(**_unwalked(body))
 
         return answered(send, OpenAIAnswer(self._provider), self._provider, self._endpoint.stall_s)
 

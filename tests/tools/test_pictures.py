@@ -166,6 +166,18 @@ async def test_the_rules_for_paths_hold_for_pictures(desk: Desk, tmp_path: Path)
         await desk.use("read_file", path="none.png")
 
 
+async def test_nothing_is_taken_out_of_a_pipe_that_looks_like_a_picture(desk: Desk) -> None:
+    """What is read of it is gone for whom it was meant."""
+    os.mkfifo(desk.root / "fifo.png")
+    held = os.open(desk.root / "fifo.png", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(held, png())
+        assert await desk.files.find_picture(desk.root / "fifo.png") is None
+        assert os.read(held, 1000) == png()
+    finally:
+        os.close(held)
+
+
 async def test_a_picture_behind_a_link_that_was_not_there_when_it_was_judged_is_not_read(
     desk: Desk, tmp_path: Path
 ) -> None:
