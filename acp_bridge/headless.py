@@ -27,7 +27,7 @@ from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome, place_of
 from acp_bridge.config import Config
 from acp_bridge.content import Failure, PromptBlock, Text, mended_block
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves, no_stray_cancellation
-from acp_bridge.errors import BarrierFailed, ConfigError
+from acp_bridge.errors import ConfigError
 from acp_bridge.llm import Model
 from acp_bridge.replacements import Replacements
 from acp_bridge.runtime import ASSEMBLY, SESSIONS, parts
@@ -338,15 +338,21 @@ class Runtime:
         session = await self._started(journal, place, permit, recovery, taken=True)
         try:
             await self.assembly.policy.open(journal)
-        except BarrierFailed:
-            await session.close()
+        except BaseException:  # a cancelled wait too: nobody has the session, so nobody else lets it go
+            with last_words(CLOSE_S):
+                await session.close()
             raise
         return session
 
     async def _started(
         self, journal: Journal, place: Place, permit: PermitFunction, recovery: Recovery, *, taken: bool
     ) -> Session:
-        made = await self.assembly.parts(journal.session_id, place, taken=taken)
+        try:
+            made = await self.assembly.parts(journal.session_id, place, taken=taken)
+        except BaseException:
+            with last_words(CLOSE_S):
+                await self.sessions.close(journal.session_id)
+            raise
         front = _Front(permit)
         self._fronts.add(front)
         undo = journal.observe(front)
@@ -356,11 +362,12 @@ class Runtime:
         async def close() -> None:
             agent.stop("client")
             await agent.quiet()
-            await made.commands.aclose()
-            if front.close():
-                self._fronts.discard(front)
-                undo()
-                await self.sessions.close(journal.session_id)
+            with last_words(CLOSE_S):  # what is half let go could neither be used nor taken again
+                await made.commands.aclose()
+                if front.close():
+                    self._fronts.discard(front)
+                    undo()
+                    await self.sessions.close(journal.session_id)
 
         return Session(agent, front, recovery, close, made.notices)
 

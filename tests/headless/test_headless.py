@@ -1,20 +1,24 @@
 """The runtime in process, driven as a program drives it."""
 
+import os
 from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from acp_bridge.agent import Outcome
+from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.config import Config, load
 from acp_bridge.content import Text
 from acp_bridge.effects import Deadline
-from acp_bridge.errors import ConfigError, SessionNotFound
+from acp_bridge.errors import BarrierFailed, ConfigError, SessionNotFound
 from acp_bridge.headless import Session, Streamed, allow_nothing, open_runtime
 from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
-from acp_bridge.session import FromUser, ModelRequest, Record, ToolResult, TurnEnded
+from acp_bridge.session import Durable, FromUser, ModelRequest, Record, ToolResult, TurnEnded
+from acp_bridge.storage import MemoryStore
 from acp_bridge.tools import Choice, Question
 
 
@@ -260,3 +264,88 @@ async def test_a_turn_that_the_programs_end_cut_short_is_gone_on_with_once_witho
                     pass
     [said] = [message for message in model.requests[0].messages if isinstance(message, FromUser)]
     assert said.content == (Text(text="never end"),)
+
+
+class NeverReady:
+    """An assembly that does not get as far as an agent's parts."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+        self.asked = anyio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+    async def parts(self, *_args: object, **_more: object) -> Any:
+        self.asked.set()
+        await anyio.sleep_forever()
+
+
+async def test_a_session_whose_opening_is_cancelled_can_be_taken_again() -> None:
+    with anyio.fail_after(10):
+        async with open_runtime(memory(), open_model=lambda _route: Model(), store=MemoryStore()) as runtime:
+            session = await runtime.new_session("/")
+            await session.close()
+            whole = runtime.assembly
+            runtime.assembly = waiting = cast("Any", NeverReady(whole))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(runtime.resume_session, session.id)
+                await waiting.asked.wait()
+                tasks.cancel_scope.cancel()
+            runtime.assembly = whole
+            await (await runtime.resume_session(session.id)).close()
+
+
+async def test_a_session_whose_closing_is_cancelled_can_be_taken_again() -> None:
+    begun = anyio.Event()
+    with anyio.fail_after(10):
+        async with open_runtime(memory(), open_model=lambda _route: Model(), store=MemoryStore()) as runtime:
+            session = await runtime.new_session("/")
+            held: Any = runtime.sessions.get(session.id)
+            held = held.held.inner
+            let_go = held.close
+
+            async def slowly() -> None:
+                begun.set()
+                for _ in range(3):
+                    await anyio.lowlevel.checkpoint()
+                await let_go()
+
+            held.close = slowly
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(session.close)
+                await begun.wait()
+                tasks.cancel_scope.cancel()
+            await (await runtime.resume_session(session.id)).close()
+
+
+async def test_a_session_whose_open_barrier_fails_while_its_opening_is_cancelled_can_be_taken_again() -> None:
+    waiting = anyio.Event()
+
+    class Failing(CheckpointPolicy):
+        fails = True
+
+        async def open(self, journal: Durable) -> None:
+            waiting.set()
+            if self.fails:
+                await anyio.lowlevel.checkpoint()
+                raise BarrierFailed("no disk", barrier="open")
+
+    policy = Failing()
+    with anyio.fail_after(10):
+        async with open_runtime(
+            memory(), open_model=lambda _route: Model(), store=MemoryStore(), policy=policy
+        ) as runtime:
+            session = await runtime.new_session("/")
+            await session.close()
+            with pytest.raises(ExceptionGroup):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(runtime.resume_session, session.id)
+                    await waiting.wait()
+                    tasks.cancel_scope.cancel()
+            policy.fails = False
+            await (await runtime.resume_session(session.id)).close()
+
+
+def memory() -> Config:
+    return load({"ACP_BRIDGE_CONFIG": os.devnull, "ACP_BRIDGE_MODEL": "demo", "PATH": "/usr/bin:/bin"})
