@@ -20,7 +20,7 @@ from acp_bridge.acp import ClientCapabilities, outbound
 from acp_bridge.acp.inbound import McpServer, StdioServer
 from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome
 from acp_bridge.content import Failure
-from acp_bridge.effects import Deadline, close_together
+from acp_bridge.effects import Deadline, close_together, last_words
 from acp_bridge.errors import BarrierFailed, StoreBusy, StoreReplaced
 from acp_bridge.redaction import together
 from acp_bridge.rpc import Peer
@@ -51,6 +51,8 @@ _QUIET_S = 3.0
 """How long closing waits for the turn's end to be on disk; on a dead one it would wait for ever."""
 _GIVEN_UP_S = 2.0
 """How long it waits then for an agent that is made to end; a write is waited for by whoever holds the log."""
+_LET_GO_S = 2.0
+"""How long a session may take to be let go that was opened for nobody; it has nothing to save but its repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class OpenSessions:
         self._stuck: dict[str, HeldSession] = {}  # closed in the middle of a write: let go once that has ended
         self._turnstiles: dict[str, anyio.Lock] = {}
         self._waiting: set[anyio.CancelScope] = set()  # for the store to give a session
+        self._shields: set[anyio.CancelScope] = set()  # round what lets a session go
         self._ending = False
         self._agents = Agents(tasks)
         self._notices = count(1)
@@ -197,7 +200,12 @@ class OpenSessions:
         files = ClientFiles(self._peer, self._client, journal.session_id, self._assembly.files)
         specs = _started_here(servers)
         hidden = together(*(spec.secrets for spec in specs))
-        parts = await self._assembly.parts(journal.session_id, place, taken=taken, files=files, secrets=hidden)
+        try:
+            parts = await self._assembly.parts(journal.session_id, place, taken=taken, files=files, secrets=hidden)
+        except BaseException:  # the client's taking back of its request too: nobody else would let it go
+            with last_words(_LET_GO_S):
+                await self._sessions.close(journal.session_id)
+            raise
         mcp = self._mcp_servers(journal.session_id, parts.workspace.cwd, specs)
         if mcp is not None:
             offered = ChainMap(dict(parts.tools), cast("dict[str, Tool]", mcp.tools))  # grows as servers get ready
@@ -279,25 +287,32 @@ class OpenSessions:
     async def _closed(self, entry: Opened) -> None:
         session_id = entry.session_id
         self._closing.add(session_id)
+        shield = anyio.CancelScope(shield=True)  # until `abandon`: what is half closed could not be loaded
+        self._shields.add(shield)
         try:
             entry.agent.stop("client")
-            with anyio.move_on_after(_QUIET_S):
-                await entry.agent.quiet()
-            if not entry.agent.is_quiet:
-                await self._give_up(entry)
-            if entry.servers is not None:
-                await entry.servers.aclose()
-            await entry.commands.aclose()
-            try:
-                await self._sessions.close(session_id)
-            except StoreBusy:
-                self._stuck[session_id] = entry.agent.journal.held
-                raise
-            finally:
-                entry.conversation.close()  # after what the last write has saved is shown
+            with shield:
+                await self._let_all_go(entry)
         finally:
+            self._shields.discard(shield)
             self._closing.discard(session_id)
             self._entries.pop(session_id, None)
+
+    async def _let_all_go(self, entry: Opened) -> None:
+        with anyio.move_on_after(_QUIET_S):
+            await entry.agent.quiet()
+        if not entry.agent.is_quiet:
+            await self._give_up(entry)
+        if entry.servers is not None:
+            await entry.servers.aclose()
+        await entry.commands.aclose()
+        try:
+            await self._sessions.close(entry.session_id)
+        except StoreBusy:
+            self._stuck[entry.session_id] = entry.agent.journal.held
+            raise
+        finally:
+            entry.conversation.close()  # after what the last write has saved is shown
 
     async def _dropped(self, entry: Opened) -> None:
         """Let go of a session of which nothing more can be saved here; what could not be was said when it failed."""
@@ -353,6 +368,8 @@ class OpenSessions:
     def abandon(self) -> None:
         """End what did not come to quiet in time."""
         self._agents.abandon()
+        for shield in self._shields:
+            shield.shield = False
 
     async def close_servers(self) -> None:
         """End the MCP servers of all sessions, side by side."""

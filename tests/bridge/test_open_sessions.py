@@ -10,7 +10,7 @@ import pytest
 from agent.world import CountingSession, CountingStore, NoCommands, ToldModel, ToldPeer
 
 from acp_bridge.acp import ClientCapabilities
-from acp_bridge.agent import Assembly, Models, Settings
+from acp_bridge.agent import Assembly, Models, Parts, Settings
 from acp_bridge.bridge.opened import OpenSessions
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Text
@@ -163,3 +163,66 @@ async def test_nothing_is_made_or_taken_once_the_end_has_begun(tmp_path: Path) -
                 with pytest.raises(RpcError, match="the agent is ending"):
                     await begin
             assert list(opened) == []
+
+
+async def test_a_session_whose_opening_the_client_takes_back_can_be_loaded_again() -> None:
+    world, asked = World(CountingStore()), anyio.Event()
+
+    async def never(*_of_the_session: object, **_more: object) -> Parts:
+        asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError("it went on")
+
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            for open_it in (
+                lambda: opened.new(world.place, []),
+                lambda: opened.take("s1", world.place, None),
+            ):
+                asked = anyio.Event()
+                with pytest.MonkeyPatch.context() as patched:
+                    patched.setattr(Assembly, "parts", never)
+                    async with anyio.create_task_group() as client:
+                        client.start_soon(open_it)
+                        await asked.wait()
+                        client.cancel_scope.cancel()
+            entry, _ = await opened.take("s1", world.place, None)
+            assert opened.find("s1") is entry
+
+
+async def test_a_session_whose_closing_the_client_takes_back_is_closed_and_can_be_loaded_again() -> None:
+    world = World(CountingStore())
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            entry = await opened.new(world.place, [])
+            entry.agent.submit((Text(text="Go."),))
+            await world.model.door.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            world.store.door.shut()
+            async with anyio.create_task_group() as client:
+                client.start_soon(opened.put_away, "s1")
+                await world.store.door.reached.wait()
+                client.cancel_scope.cancel()
+                world.store.door.open()
+            again, _ = await opened.take("s1", world.place, None)
+            assert opened.find("s1") is again
+            assert again is not entry
+
+
+async def test_a_closing_that_does_not_end_does_not_hold_the_program_up() -> None:
+    world = World(CountingStore())
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as client:
+            async with world.running() as opened:
+                entry = await opened.new(world.place, [])
+                stuck = anyio.Event()
+
+                async def never() -> None:
+                    stuck.set()
+                    await anyio.sleep_forever()
+
+                world.jobs.aclose = never
+                client.start_soon(opened.put_away, entry.session_id)
+                await stuck.wait()
+                client.cancel_scope.cancel()
+                opened.abandon()
