@@ -117,6 +117,7 @@ def test_a_terminal_gets_lines_and_a_sum(terminal: Terminal) -> None:
     assert shown.rstrip().splitlines()[-1].endswith(("warnings.", "warning.", "there."))
 
 
+@pytest.mark.cold_start
 def test_doctor_works_in_a_process_of_its_own(spawn: Run) -> None:
     told = spawn("doctor", ACP_BRIDGE_MODEL="demo")
     assert told.code == 0 and told.err == ""

@@ -40,6 +40,7 @@ def test_a_signal_ends_the_turn_as_the_programs_end_and_not_as_the_users_cancel(
     assert (process.returncode, ends(tmp_path)) == (128 + number, [("cancelled", "shutdown")])
 
 
+@pytest.mark.cold_start
 def test_an_output_that_nobody_reads_ends_the_turn_with_a_plain_sentence(tmp_path: Path) -> None:
     process = started(tmp_path)
     assert process.stdout is not None

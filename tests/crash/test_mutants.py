@@ -86,7 +86,7 @@ def salvages_cut_short() -> None:
 
 def failed_syncs() -> None:
     """Each sync of a log fails once; the process dies or goes on; the power goes then, or after the next process."""
-    for number in range(12):
+    for number in sorted(range(12), key=lambda number: number != 7):  # in the seventh most faults show
         moment = Moment(ImageDisk(), Ledger())
         moment.disk.fault = _failing_sync(number)
         tolerant(a_life, Run(moment.disk, moment.ledger))
@@ -189,6 +189,7 @@ CAMPAIGN = (
 # The faults.
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+Part = Callable[[], None]
 
 
 def nothing(_: pytest.MonkeyPatch) -> None:
@@ -383,38 +384,39 @@ def a_content_file_is_not_synced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(content, "write_new", hasty)
 
 
-MUTANTS: tuple[Plant, ...] = (
-    no_sync,
-    no_folder_sync,
-    no_folder_sync_at_open,
-    acknowledged_before_the_sync,
-    a_failed_sync_is_tried_again,
-    a_failed_sync_does_not_poison,
-    a_torn_line_is_not_cut,
-    no_checksum,
-    d_counts_the_batch_itself,
-    d_is_always_zero,
-    the_log_is_cut_at_d,
-    poison_is_forgotten_by_the_next_process,
-    no_mark,
-    a_mark_of_another_file_is_believed,
-    a_listing_goes_on_behind_whatever_is_there,
-    the_mark_claims_success_before_it,
-    what_is_loaded_is_taken_for_synced,
-    what_a_killed_process_made_is_not_synced,
-    folders_are_made_before_any_is_synced,
-    the_mark_is_written_before_the_names_are_synced,
-    a_new_file_is_renamed_before_its_sync,
-    a_deletion_is_not_synced,
-    a_content_file_is_not_synced,
-)
+MUTANTS: dict[Plant, Part] = {
+    no_sync: power_cuts,
+    no_folder_sync: power_cuts,
+    no_folder_sync_at_open: kills_then_a_look,
+    acknowledged_before_the_sync: power_cuts,
+    a_failed_sync_is_tried_again: failed_syncs,
+    a_failed_sync_does_not_poison: failed_syncs,
+    a_torn_line_is_not_cut: power_cuts,
+    no_checksum: power_cuts,
+    d_counts_the_batch_itself: power_cuts,
+    d_is_always_zero: damage,
+    the_log_is_cut_at_d: power_cuts,
+    poison_is_forgotten_by_the_next_process: failed_syncs,
+    no_mark: damage,
+    a_mark_of_another_file_is_believed: salvages_cut_short,
+    a_listing_goes_on_behind_whatever_is_there: kills_in_a_repair,
+    the_mark_claims_success_before_it: power_cuts,
+    what_is_loaded_is_taken_for_synced: kills_then_a_look,
+    what_a_killed_process_made_is_not_synced: kills_in_a_making,
+    folders_are_made_before_any_is_synced: power_cuts,
+    the_mark_is_written_before_the_names_are_synced: kills_then_a_look,
+    a_new_file_is_renamed_before_its_sync: power_cuts,
+    a_deletion_is_not_synced: power_cuts,
+    a_content_file_is_not_synced: power_cuts,
+}
+"""Each fault, and the first part of the campaign that finds it."""
 
 
-def killer(plant: Plant) -> tuple[str, str]:
-    """Return which part of the campaign found the fault, and what it saw; empty if it lives."""
+def finding(plant: Plant, *parts: Part) -> tuple[str, str]:
+    """Return which of the parts of the campaign finds the fault first, and what it sees; empty if it lives."""
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
-        for part in CAMPAIGN:
+        for part in parts:
             try:
                 part()
             except (AssertionError, StoreError, KeyError, OSError, ValueError, TypeError) as exc:
@@ -422,14 +424,29 @@ def killer(plant: Plant) -> tuple[str, str]:
     return "", ""
 
 
-@pytest.mark.parametrize("plant", MUTANTS, ids=lambda plant: plant.__name__)
-def test_the_campaign_finds(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
-    found_by, words = killer(plant)
+def say(capsys: pytest.CaptureFixture[str], plant: Plant, found_by: str, words: str) -> None:
     with capsys.disabled():
         print(f"\n  {plant.__name__:<45}{found_by or 'LIVES':<24}{words}")
+
+
+@pytest.mark.parametrize("plant", MUTANTS, ids=lambda plant: plant.__name__)
+def test_the_campaign_finds(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
+    """The part that is the first in the whole campaign to find it is enough: that it is, the slow tests see."""
+    found_by, words = finding(plant, MUTANTS[plant])
+    say(capsys, plant, found_by, words)
     assert found_by
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("plant", MUTANTS, ids=lambda plant: plant.__name__)
+def test_the_part_that_is_named_is_the_first_of_the_campaign_that_finds(
+    plant: Plant, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found_by, words = finding(plant, *CAMPAIGN)
+    say(capsys, plant, found_by, words)
+    assert found_by == MUTANTS[plant].__name__
+
+
+@pytest.mark.slow
 def test_the_campaign_finds_nothing_in_the_storage_as_it_is() -> None:
-    assert killer(nothing) == ("", "")
+    assert finding(nothing, *CAMPAIGN) == ("", "")

@@ -143,6 +143,7 @@ def test_idle_the_process_ends_within_two_seconds(start: Start, tmp_path: Path, 
     assert log.kinds(client.home, session)[-1] == "turn/end"
 
 
+@pytest.mark.cold_start
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("moment", ["before initialize", "while it warms up"])
 def test_before_anything_is_asked_the_process_ends_at_once(
@@ -160,6 +161,7 @@ def test_before_anything_is_asked_the_process_ends_at_once(
     assert client.stderr == ""
 
 
+@pytest.mark.cold_start
 def test_a_second_signal_ends_the_process_at_once_and_loses_nothing_settled(start: Start, tmp_path: Path) -> None:
     """R93: a second signal ends at once, by the crash path; the log loads, and the call's outcome is unknown."""
     stubborn = "trap '' TERM INT HUP; while :; do sleep 0.1; done"
@@ -183,6 +185,7 @@ def test_a_second_signal_ends_the_process_at_once_and_loses_nothing_settled(star
     assert other.update("tool_call", session=session)["status"] == "failed"
 
 
+@pytest.mark.cold_start
 def test_stdin_on_the_null_device_is_the_end_of_the_input(tmp_path: Path) -> None:
     """R91: stdin /dev/null → exit 0 (the registry's launch check), with nothing on stdout."""
     ran = subprocess.run(
@@ -196,6 +199,7 @@ def test_stdin_on_the_null_device_is_the_end_of_the_input(tmp_path: Path) -> Non
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
 
 
+@pytest.mark.cold_start
 def test_a_missing_stderr_harms_nothing(tmp_path: Path) -> None:
     """R91: started without a stderr the process serves and ends as ever."""
     closing = "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, '-m', 'acp_bridge'])"
@@ -294,6 +298,7 @@ def test_a_client_that_neither_reads_nor_hangs_up_cannot_keep_the_process(start:
     client.faults.clear()  # the last line was cut by its end
 
 
+@pytest.mark.cold_start
 def test_killing_the_agent_kills_what_it_started(start: Start, tmp_path: Path) -> None:
     """SIGKILL of the agent alone; its command and guard end within two seconds."""
     script = written(tmp_path / "s.json", use("run_command", command=writing_pids(tmp_path / "pids")))
@@ -309,6 +314,7 @@ def test_killing_the_agent_kills_what_it_started(start: Start, tmp_path: Path) -
     gone(pids, within_s=2)
 
 
+@pytest.mark.cold_start
 def test_a_wrapper_that_is_killed_takes_the_agent_with_it(tmp_path: Path) -> None:
     """Started through a wrapper that is killed; the agent notices the end of its input and exits."""
     wrapper = f"exec 3<&0; {sys.executable} -m acp_bridge <&3 3<&- & exec 3<&-; echo $! > '{tmp_path}/agent'; wait"

@@ -154,6 +154,7 @@ async def test_a_dismissed_question_cancels_the_turn(tmp_path: Path, folder: Pat
     assert not (folder / "copied.txt").exists()
 
 
+@pytest.mark.cold_start
 async def test_a_session_is_listed_loaded_and_resumed_by_the_next_process(tmp_path: Path, folder: Path) -> None:
     """R44, R46, R47, R49: list, load and resume after a restart, as the SDK sees them."""
     async with connected(tmp_path, Editor()) as agent:

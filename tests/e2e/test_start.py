@@ -61,6 +61,7 @@ def loaded_at_the_answer(tmp_path: Path, more: str = "") -> set[str]:
     return set(found[0].split()[1:])
 
 
+@pytest.mark.cold_start
 def test_nothing_heavy_is_imported_before_the_answer_to_initialize(tmp_path: Path) -> None:
     """R97: at the answer to initialize no pydantic, mcp, openai, anthropic, httpx or rich is loaded."""
     loaded = loaded_at_the_answer(tmp_path)
@@ -73,6 +74,7 @@ def test_the_probe_sees_what_is_imported_too_early(tmp_path: Path) -> None:
     assert "pydantic" in loaded_at_the_answer(tmp_path, more="import pydantic\n")
 
 
+@pytest.mark.cold_start
 def test_a_scripted_route_imports_no_providers_sdk(tmp_path: Path) -> None:
     """R97: the warm-up imports what the configured route needs, and no more."""
     client = Client(
@@ -88,6 +90,7 @@ def test_a_scripted_route_imports_no_providers_sdk(tmp_path: Path) -> None:
     assert not loaded & {"openai", "anthropic", "mcp", "httpx", "rich"}
 
 
+@pytest.mark.cold_start
 def test_what_comes_before_the_warm_up_is_done_waits_and_is_answered_in_order(tmp_path: Path) -> None:
     """R25, R31: a whole start in one write: initialize, a session, a list."""
     with Client(tmp_path / "home", written(tmp_path / "s.json", say("x"))) as client:
@@ -120,6 +123,7 @@ def test_an_unusable_model_does_not_keep_the_agent_from_starting(tmp_path: Path,
         assert failure.data["details"]
 
 
+@pytest.mark.cold_start
 def test_a_setting_that_is_not_known_ends_the_start_with_a_word(tmp_path: Path) -> None:
     """Unknown keys are errors that name the nearest known key; stdout stays clean."""
     ran = subprocess.run(
@@ -135,6 +139,7 @@ def test_a_setting_that_is_not_known_ends_the_start_with_a_word(tmp_path: Path) 
     assert b"Traceback" not in ran.stderr
 
 
+@pytest.mark.cold_start
 def test_a_start_under_a_foreign_code_page_reads_and_writes_utf_8(tmp_path: Path) -> None:
     """PYTHONUTF8=0 and a C locale: bytes are UTF-8 all the same, in the log too."""
     environment = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONIOENCODING": "cp1252", "PYTHONCOERCECLOCALE": "0"}

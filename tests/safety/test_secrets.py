@@ -47,6 +47,7 @@ def test_a_command_sees_no_key_no_token_and_no_unlisted_variable(take_turn: Take
     assert "ACP_BRIDGE" not in told
 
 
+@pytest.mark.cold_start  # the kernel shows the environment that a program was executed with
 def test_the_agents_own_environment_read_by_a_command_shows_no_key(take_turn: TakeTurn) -> None:
     """S7, S8: a command runs as the user, so it can look; what it finds is taken out of what it says."""
     find = "for f in /proc/[0-9]*/environ; do tr '\\0' '\\n' < $f 2>/dev/null; done | grep -a -e KEY -e TOKEN; true"

@@ -57,6 +57,7 @@ def test_a_trace_writes_into_no_folder_that_holds_something(tmp_path: Path) -> N
         begin_trace(tmp_path, home=tmp_path, route="demo", environ={})
 
 
+@pytest.mark.cold_start
 def test_a_killed_agents_trace_can_be_finished_later(tmp_path: Path) -> None:
     folder = tmp_path / "trace"
     scenario = read_scenario(LIBRARY / "recovery" / "killed_behind_the_answer" / "scenario.toml")

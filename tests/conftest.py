@@ -1,0 +1,27 @@
+"""Agents are started warm in every test but those that are about the start."""
+
+from collections.abc import Generator
+
+import pytest
+from harness.warm import STARTS
+
+STARTS.install()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--cold", action="store_true", help="start every agent by its command: slow, and nothing shared")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the option."""
+    STARTS.cold = STARTS.cold or bool(config.getoption("--cold"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Start agents by their command in a test that is about that."""
+    if item.get_closest_marker("cold_start") is None:
+        return (yield)
+    with STARTS.all_cold():
+        return (yield)
