@@ -7,7 +7,7 @@ import pytest
 from storage.words import TURN, forget_mark, header, lines, loaded, made, opened, records, resealed, store_in
 
 from acp_bridge.errors import StoreCorrupt, StoreTooNew, StoreUnsupported
-from acp_bridge.session import SessionTitled, StepEnded, StepStarted, TurnEnded, TurnStarted
+from acp_bridge.session import Place, Sessions, SessionTitled, StepEnded, StepStarted, TurnEnded, TurnStarted
 from acp_bridge.storage.record import Seal
 
 
@@ -157,6 +157,14 @@ async def test_an_unknown_type_refuses_the_session_and_names_its_path(tmp_path: 
     with pytest.raises(StoreUnsupported, match=r"log\.jsonl") as refused:
         await loaded(tmp_path)
     assert refused.value.path == str(log)
+
+
+async def test_an_order_of_events_that_is_not_known_refuses_the_session_and_lets_go_of_it(tmp_path: Path) -> None:
+    await made(tmp_path, [TurnEnded(turn=1, reason="completed")])
+    sessions = Sessions(store_in(tmp_path), version="1")
+    with pytest.raises(StoreUnsupported, match="in an order that this version does not know"):
+        await sessions.take("s1", Place(cwd="/w", roots=("/w",)), barriers=())
+    assert len((await loaded(tmp_path)).records) == 1  # its lock is free
 
 
 async def test_an_unknown_type_that_may_be_skipped_is_and_survives_a_rewrite(tmp_path: Path) -> None:

@@ -310,10 +310,13 @@ def test_a_mark_has_one_size_and_survives_its_encoding() -> None:
         assert decode(mark.encode()) == mark
 
 
-async def test_a_mark_that_cannot_be_written_before_the_sync_fails_the_append(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_part", [False, True])
+async def test_a_mark_that_cannot_be_written_before_the_sync_fails_the_append(tmp_path: Path, in_part: bool) -> None:
     class NoMark(Counting):
         def write_at(self, fd: int, data: bytes, offset: int) -> int:
             if offset == 0 and self.failures:
+                if in_part:
+                    return super().write_at(fd, data[:20], offset)
                 raise OSError(errno.EIO, "failed")
             return super().write_at(fd, data, offset)
 
@@ -365,6 +368,23 @@ async def test_a_salvage_does_not_write_again_what_an_append_has_made_durable(tm
         await session.append(MORE[1:])
     disk.failures.clear()
     await session.salvage(MORE[1:])
+    await session.close()
+    assert list((await loaded(tmp_path)).records) == [*records(TURN), *MORE]
+
+
+async def test_a_salvage_does_not_write_again_what_a_repair_has_rewritten(tmp_path: Path) -> None:
+    log = await made(tmp_path)
+    with log.open("ab") as file:
+        file.write(b"torn")
+    forget_mark(tmp_path)  # the last record is not known durable, and kept as it was read
+    disk = Counting()
+    session = await store_in(tmp_path, disk).hold("s1")
+    await session.repair([])
+    disk.failures["write"] = OSError(errno.ENOSPC, "full")
+    with pytest.raises(StorePoisoned):
+        await session.append(MORE)
+    disk.failures.clear()
+    await session.salvage(MORE)
     await session.close()
     assert list((await loaded(tmp_path)).records) == [*records(TURN), *MORE]
 
