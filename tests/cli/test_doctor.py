@@ -102,6 +102,18 @@ def test_editors_are_found_and_whether_they_start_this_agent(run: Run, user: Pat
     assert found["acpx"]["detail"] == "set up, ~/.acpx/config.json"
 
 
+def test_toad_is_said_to_be_started_with_the_command_whatever_its_folder_holds(run: Run, user: Path) -> None:
+    programs = user / "bin"
+    (user / ".config" / "toad").mkdir(parents=True)
+    (user / ".config" / "toad" / "agent.toml").write_text('run_command = "acp-bridge serve"\n')  # it reads none
+    programs.mkdir()
+    (programs / "toad").write_text("#!/bin/sh\n")
+    (programs / "toad").chmod(0o755)
+    found = checks(run("doctor", "--json", PATH=str(programs)))["Toad"]
+    assert found["detail"] == "found; it keeps no settings for agents"
+    assert found["remedy"].endswith("acp-bridge setup toad")
+
+
 def test_an_editor_that_starts_what_is_gone_is_a_problem(run: Run, user: Path) -> None:
     file = user / ".config" / "zed" / "settings.json"
     file.parent.mkdir(parents=True)

@@ -81,7 +81,7 @@ def _known() -> tuple[_Editor, ...]:
             folders=(home / ".acpx",),
             settings=(home / ".acpx" / "config.json", "agents"),
         ),
-        _Editor(word="toad", name="Toad", commands=("toad",), texts=((config / "toad", "**/*.toml"),)),
+        _Editor(word="toad", name="Toad", commands=("toad",)),  # told by its command line: it reads no file of ours
     )
 
 
@@ -110,6 +110,12 @@ def _looked_at(editor: _Editor) -> Check:
         detail="found, not set up for this agent",
         remedy=f"if you want it there: acp-bridge setup {editor.word}",
     )
+    if editor.settings is None and not editor.texts:
+        return Check(
+            name=editor.name,
+            detail="found; it keeps no settings for agents",
+            remedy=f"the command that starts it with this one: acp-bridge setup {editor.word}",
+        )
     if editor.settings is None:
         for path in _texts(editor):
             if _speaks_of_us(path):
