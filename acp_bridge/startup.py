@@ -1,4 +1,4 @@
-"""The answer to `initialize` before there is an event loop, where the client has asked by then.
+"""The answer to `initialize` before there is an event loop, where the client has asked by then; or the refusal.
 
 Owns the first look at the input and nothing after it. An editor writes `initialize` as soon as it has started a
 process, so the line lies in the pipe while this program still imports its event loop; this module needs only orjson and
@@ -12,6 +12,7 @@ one has ended before the wire's thread begins.
 
 import os
 import select
+import time
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
@@ -21,6 +22,9 @@ from acp_bridge.descriptors import Claimed
 
 _FIRST_BYTES: Final = 64 * 1024
 """What one look takes; a pipe holds no more."""
+_REFUSAL_S: Final = 2.0
+"""How long a program that cannot start waits for whom to tell."""
+_INTERNAL_ERROR: Final = -32603
 _DEEPEST: Final = 100
 """Openings of a nested value, in or out of texts, from which on the codec is to judge the line."""
 
@@ -52,6 +56,34 @@ def begin(claimed: Claimed, *, program_version: str, auth_methods: tuple[AuthMet
         return Begun(read=block)
     client, answer = answered
     return Begun(client, rest) if _written(claimed.sink, answer) else Begun(read=block)
+
+
+def refuse(claimed: Claimed, why: str) -> None:
+    """Answer the first request with an error that says why there is no agent: of stderr, an editor's user sees nothing.
+
+    Waits a moment for the request, since the process ends then, and tells nobody if none comes.
+    """
+    if os.isatty(claimed.source):
+        return
+    deadline = time.monotonic() + _REFUSAL_S
+    held = b""
+    while b"\n" not in held and len(held) < _FIRST_BYTES:
+        try:
+            ready, _, _ = select.select([claimed.source], [], [], max(0.0, deadline - time.monotonic()))
+            block = os.read(claimed.source, _FIRST_BYTES) if ready else b""
+        except (OSError, ValueError):
+            return
+        if not block:
+            return
+        held += block
+    line, _, _ = held.partition(b"\n")
+    try:
+        request = _plain(orjson.loads(line)) if line.count(b"[") + line.count(b"{") <= _DEEPEST else None
+    except ValueError:
+        return
+    if request is not None:
+        error = {"code": _INTERNAL_ERROR, "message": f"acp-bridge cannot start: {why}"}
+        _written(claimed.sink, orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}) + b"\n")
 
 
 def _answered(

@@ -80,12 +80,16 @@ def _code(argv: Sequence[str]) -> int:
 
 
 def _refused(why: str, code: int) -> int:
+    print(f"acp-bridge: {shown(why)}", file=sys.stderr)  # noqa: T201  a person's terminal, beside any protocol
+    return code
+
+
+def shown(why: str) -> str:
+    """Return the words for a person of why a command is refused: they may hold anybody's, and secrets."""
     from acp_bridge.redaction import Secrets, secrets_in
     from acp_bridge.text import escaped
 
-    why = escaped(Secrets(secrets_in(os.environ)).hidden(why), lines=True)  # may hold anybody's words
-    print(f"acp-bridge: {why}", file=sys.stderr)  # noqa: T201  a person's terminal, beside any protocol
-    return code
+    return escaped(Secrets(secrets_in(os.environ)).hidden(why), lines=True)
 
 
 def _exit(code: int) -> NoReturn:

@@ -14,7 +14,9 @@ from acp_bridge.acp import auth_methods
 from acp_bridge.config import load
 from acp_bridge.descriptors import claim_stdio
 from acp_bridge.errors import ConfigError
-from acp_bridge.startup import Begun, begin
+from acp_bridge.startup import Begun, begin, refuse
+
+from .main import shown
 
 
 def main(argv: list[str]) -> int:
@@ -23,8 +25,12 @@ def main(argv: list[str]) -> int:
     Raises:
         ConfigError: an argument or a setting is not known.
     """
-    trace = _trace_folder(argv)
-    config = load(os.environ)
+    try:
+        trace = _trace_folder(argv)
+        config = load(os.environ)
+    except ConfigError as exc:
+        refuse(claim_stdio(), shown(str(exc)))
+        raise
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end)  # until the event loop takes them
     claimed = claim_stdio()

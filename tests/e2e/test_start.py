@@ -151,3 +151,48 @@ def test_a_start_under_a_foreign_code_page_reads_and_writes_utf_8(tmp_path: Path
         assert client.result(message["id"]) == {"stopReason": "end_turn"}
         assert client.update("agent_message_chunk", session=session)["content"]["text"] == "Grüße 😀"
         assert client.update("session_info_update", session=session)["title"] == "Ünï 😀"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        ([], {"ACP_BRIDGE_MODE": "yolo"}, "yolo"),
+        ([], {"ACP_BRIDGE_MODE": "sk-0123456789", "MY_API_KEY": "sk-0123456789"}, "[MY_API_KEY]"),
+        (["--nope"], {}, "--nope"),
+    ],
+)
+def test_what_keeps_the_agent_from_starting_is_the_answer_to_initialize(
+    tmp_path: Path, arguments: list[str], environment: dict[str, str], words: str
+) -> None:
+    """An editor shows its user no stderr: the agent was simply not there."""
+    asked = {"jsonrpc": "2.0", "id": "one", "method": "initialize", "params": {"protocolVersion": 1}}
+    done = subprocess.run(
+        [sys.executable, "-m", "acp_bridge", "serve", *arguments],
+        input=json.dumps(asked) + "\n",
+        capture_output=True,
+        text=True,
+        env=clean_environment(tmp_path, "", environment),
+        timeout=20,
+        check=False,
+    )
+    answer = json.loads(done.stdout)
+    assert (answer["id"], answer["error"]["code"]) == ("one", -32603)
+    assert answer["error"]["message"].startswith("acp-bridge cannot start: ")
+    assert words in answer["error"]["message"]
+    assert (done.returncode, words in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "{}\n", "no JSON\n", '{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}\n']
+)
+def test_who_does_not_ask_to_begin_is_told_nothing_by_an_agent_that_cannot_start(tmp_path: Path, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "acp_bridge", "serve"],
+        input=said,
+        capture_output=True,
+        text=True,
+        env=clean_environment(tmp_path, "", {"ACP_BRIDGE_MODE": "yolo"}),
+        timeout=20,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
