@@ -119,6 +119,18 @@ def test_the_program_of_ones_own_runs(tmp_path: Path) -> None:
     assert (run.returncode, run.stdout) == (0, "Say this \ncompleted\n"), run.stderr
 
 
+async def test_the_agent_inside_a_program_is_spoken_to_as_by_an_editor(
+    examples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import embedded_agent  # pyright: ignore[reportMissingImports]
+
+    with anyio.fail_after(20):
+        await embedded_agent.main("Say this", load({}, {"model": "echo_model:EchoModel", "home": str(tmp_path)}))
+    assert capsys.readouterr().out == "Say this \nend_turn\n"
+    [log] = tmp_path.glob("sessions/*/log.jsonl")
+    assert '"turn/end"' in log.read_text()
+
+
 class TestNotingStore(StoreContract):
     @pytest.fixture
     def open_store(self) -> OpenStore:
