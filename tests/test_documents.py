@@ -53,7 +53,8 @@ def test_what_is_cited_is_a_rule_or_a_requirement_that_there_is() -> None:
 
 
 def test_nothing_points_into_a_page_that_a_reader_does_not_have() -> None:
-    assert not [(place, found[0]) for place, said in words() if (found := SECTION.search(said))]
+    said_by = (*words(), *PAGES.items())
+    assert not [(place, found[0]) for place, said in said_by if (found := SECTION.search(said))]
 
 
 @pytest.mark.parametrize("said", ["§9.55 M: x", "Case 12: x", "of the log (x-sessions §5)", "Abuse cases 9 and 10."])
@@ -73,6 +74,13 @@ def test_every_path_on_a_page_is_there(page: str) -> None:
     )
     assert len(names) > 10
     assert not [name for name in names if not (ROOT / name).exists()]
+
+
+def test_the_layers_are_drawn_as_they_are_checked() -> None:
+    [contract] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    table = PAGES["ARCHITECTURE.md"].partition("| layer | owns |\n")[2].partition("\n\n")[0]
+    drawn = [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in table.splitlines()[1:]]
+    assert drawn == [set(re.findall(r"\w+", row)) for row in contract["layers"]]
 
 
 @pytest.mark.parametrize("page", PAGES)
