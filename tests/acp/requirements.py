@@ -202,7 +202,10 @@ COVERED: dict[int, tuple[str, ...]] = {
     27: ("acp/test_initialize.py::test_another_version_is_answered_with_the_newest_of_ours",),
     28: ("acp/test_initialize.py::test_initialize_is_answered_with_version_1_and_who_answers",),
     29: ("acp/test_initialize.py::test_whatever_the_client_says_of_itself_it_is_answered",),
-    30: ("acp/test_initialize.py::test_a_version_that_is_none_is_refused_and_the_next_try_counts",),
+    30: (
+        "acp/test_initialize.py::test_a_version_that_is_none_is_refused_and_the_next_try_counts",
+        "clients/test_acplint.py::test_a_client_that_never_gets_past_the_handshake_is_told_why",
+    ),
     31: (
         "acp/test_initialize.py::test_another_request_first_is_invalid_and_initialize_still_works",
         "e2e/test_start.py::test_what_comes_before_the_warm_up_is_done_waits_and_is_answered_in_order",
@@ -216,6 +219,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_initialize.py::test_with_a_model_nothing_asks_for_authentication",
         "acp/test_initialize.py::test_a_key_that_the_provider_refuses_needs_authentication",
         "e2e/test_start.py::test_an_unusable_model_does_not_keep_the_agent_from_starting",
+        "clients/test_typescript_sdk.py::test_an_error_arrives_with_what_to_show",
     ),
     37: ("acp/test_initialize.py::test_logout_is_unknown_since_it_is_not_advertised",),
     38: ("acp/test_initialize.py::test_what_is_advertised_is_routed_and_what_is_not_is_unknown",),
@@ -230,15 +234,19 @@ COVERED: dict[int, tuple[str, ...]] = {
     44: (
         "acp/test_sessions.py::test_a_loaded_session_is_shown_as_it_was_before_the_answer",
         "e2e/test_official_client.py::test_a_session_is_listed_loaded_and_resumed_by_the_next_process",
+        "clients/test_python_sdk.py::test_a_cancelled_command_is_cancelled_and_its_session_loads",
+        "clients/test_typescript_sdk.py::test_a_session_goes_on_after_its_agent_was_killed_in_a_command",
     ),
     45: ("acp/test_sessions.py::test_results_without_anything_to_say_are_empty_objects",),
     46: (
         "acp/test_sessions.py::test_a_session_goes_on_in_the_next_process_with_all_that_was_said",
         "e2e/test_official_client.py::test_a_session_is_listed_loaded_and_resumed_by_the_next_process",
+        "clients/test_typescript_sdk.py::test_a_session_goes_on_after_its_agent_was_killed_in_a_command",
     ),
     47: (
         "acp/test_sessions.py::test_a_session_goes_on_in_the_next_process_with_all_that_was_said",
         "e2e/test_official_client.py::test_a_session_is_listed_loaded_and_resumed_by_the_next_process",
+        "clients/test_typescript_sdk.py::test_a_session_goes_on_after_its_agent_was_killed_in_a_command",
     ),
     48: (
         "acp/test_sessions.py::test_an_unknown_session_is_not_found",
@@ -266,6 +274,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_prompt.py::test_the_models_end_is_the_turns_end",
         "acp/test_prompt.py::test_a_turn_that_asks_too_often_ends_with_max_turn_requests",
         "e2e/test_official_client.py::test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order",
+        "clients/test_typescript_sdk.py::test_tools_are_run_with_permission_and_shown",
     ),
     56: (
         "acp/test_prompt.py::test_every_update_names_its_session",
@@ -283,12 +292,14 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_prompt.py::test_a_call_is_announced_moves_forward_and_is_closed",
         "acp/test_prompt.py::test_calls_marked_parallel_all_get_their_results",
         "e2e/test_official_client.py::test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order",
+        "clients/test_typescript_sdk.py::test_tools_are_run_with_permission_and_shown",
     ),
     62: ("acp/test_prompt.py::test_the_chunks_of_a_message_are_its_text_and_messages_have_ids_of_their_own",),
     63: ("acp/test_prompt.py::test_a_plan_is_shown_whole_each_time",),
     64: (
         "acp/test_prompt.py::test_paths_are_absolute_and_a_new_file_has_no_old_text",
         "e2e/test_official_client.py::test_an_edit_and_a_command_with_permission_are_done_and_shown_in_order",
+        "clients/test_typescript_sdk.py::test_tools_are_run_with_permission_and_shown",
     ),
     65: (
         "acp/test_prompt.py::test_a_models_failure_is_an_error_and_the_session_goes_on",
@@ -317,15 +328,23 @@ COVERED: dict[int, tuple[str, ...]] = {
         "e2e/test_cancel.py::test_cancelling_twice_is_cancelling_once",
         "e2e/test_cancel.py::test_a_cancel_drops_the_prompts_that_wait",
         "e2e/test_sessions_side_by_side.py::test_cancelling_one_session_leaves_the_other_alone",
+        "clients/test_python_sdk.py::test_a_cancelled_command_is_cancelled_and_its_session_loads",
+        "clients/test_typescript_sdk.py::test_a_cancel_is_an_ordinary_answer",
     ),
-    72: ("e2e/test_cancel.py::test_a_cancel_while_the_model_streams_ends_the_turn_as_cancelled",),
+    72: (
+        "e2e/test_cancel.py::test_a_cancel_while_the_model_streams_ends_the_turn_as_cancelled",
+        "clients/test_typescript_sdk.py::test_a_cancel_is_an_ordinary_answer",
+    ),
     73: (
         "e2e/test_cancel.py::test_a_cancel_during_a_question_runs_nothing_in_either_order",
         "e2e/test_cancel.py::test_a_yes_and_a_cancel_in_one_write_end_the_turn_as_cancelled",
         "e2e/test_cancel.py::test_after_a_cancelled_question_the_next_one_is_not_asked",
         "e2e/test_official_client.py::test_a_dismissed_question_cancels_the_turn",
     ),
-    74: ("e2e/test_cancel.py::test_a_cancel_during_a_command_ends_its_whole_tree_within_a_second",),
+    74: (
+        "e2e/test_cancel.py::test_a_cancel_during_a_command_ends_its_whole_tree_within_a_second",
+        "clients/test_python_sdk.py::test_a_cancelled_command_is_cancelled_and_its_session_loads",
+    ),
     75: ("e2e/test_cancel.py::test_a_cancel_in_the_same_write_as_the_prompt_is_heard",),
     76: (
         "e2e/test_cancel.py::test_an_idle_cancel_is_nothing",
@@ -336,6 +355,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "e2e/test_cancel.py::test_a_waiting_prompt_taken_back_leaves_the_running_one_alone",
         "e2e/test_cancel.py::test_taking_back_what_is_not_there_is_nothing",
         "e2e/test_cancel.py::test_a_session_new_taken_back_is_answered_once",
+        "clients/test_typescript_sdk.py::test_a_request_given_up_by_its_signal_is_answered",
     ),
     78: (
         "acp/test_client_calls.py::test_a_write_that_the_editor_never_answers_is_aborted_and_not_failed",
@@ -362,6 +382,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_client_calls.py::test_a_call_of_what_does_not_exist_asks_nobody",
         "acp/test_config.py::test_widening_the_mode_does_not_reach_the_call_that_is_being_asked_about",
         "e2e/test_official_client.py::test_what_is_refused_is_not_done_and_the_turn_goes_on",
+        "clients/test_typescript_sdk.py::test_what_is_refused_is_not_done",
     ),
     84: (
         "acp/test_client_calls.py::test_a_choice_is_offered_as_buttons_where_there_is_no_form",
@@ -373,6 +394,7 @@ COVERED: dict[int, tuple[str, ...]] = {
         "acp/test_config.py::test_an_unknown_mode_is_refused_and_changes_nothing",
         "acp/test_config.py::test_setting_an_option_answers_with_all_of_them_and_the_mode_is_told",
         "acp/test_config.py::test_a_mode_is_in_force_at_once",
+        "clients/test_typescript_sdk.py::test_a_mode_and_an_option_are_set",
     ),
     87: (
         "acp/test_config.py::test_a_mode_can_be_set_and_the_options_follow",

@@ -15,11 +15,11 @@ MANIFEST = runpy.run_path(str(Path(__file__).with_name("requirements.py")))
 def cited() -> dict[int, set[str]]:
     """Return the tests that cite a requirement in their docstring, by its number."""
     found: dict[int, set[str]] = {}
-    for file in sorted([*TESTS.glob("acp/test_*.py"), *TESTS.glob("e2e/test_*.py")]):
+    for file in sorted(TESTS.glob("*/**/test_*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 for number in CITATION.findall(ast.get_docstring(node) or ""):
-                    found.setdefault(int(number), set()).add(f"{file.parent.name}/{file.name}::{node.name}")
+                    found.setdefault(int(number), set()).add(f"{file.relative_to(TESTS).as_posix()}::{node.name}")
     return found
 
 
