@@ -9,6 +9,7 @@ import orjson
 import pytest
 from llm.server import CUT, STALL, serving, status
 
+from acp_bridge.config import KEY_VARIABLES
 from acp_bridge.content import Failure, Text, Usage
 from acp_bridge.errors import ConfigError
 from acp_bridge.llm import (
@@ -38,6 +39,7 @@ from acp_bridge.llm import (
 )
 from acp_bridge.llm.facts import facts_of
 from acp_bridge.llm.routes import endpoint_of
+from acp_bridge.runtime import DEFAULT_MODELS
 from acp_bridge.session import FromAssistant, FromUser, ModelRequest
 
 
@@ -256,3 +258,10 @@ def test_an_empty_or_broken_recording_is_a_configuration_error(tmp_path: Path) -
     (tmp_path / "0001.json").write_text("[")
     with pytest.raises(ConfigError, match=r"0001\.json"):
         open_model(f"replay:{tmp_path}")
+
+
+def test_a_provider_that_needs_a_key_is_found_by_it_and_has_a_usual_model() -> None:
+    """Three tables know of a provider, each in the layer that needs it; a new row is in all of them."""
+    needed = {name: preset.key_variable for name, preset in PRESETS.items() if preset.needs_key}
+    assert set(KEY_VARIABLES) == set(needed.values())
+    assert set(DEFAULT_MODELS) == set(needed)
