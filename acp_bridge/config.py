@@ -16,6 +16,7 @@ Owns which settings there are and where each comes from; later sources win. Know
     [requests]                               connect_s, idle_s, stall_s: how long a model's provider may take
     [checkpoint]                             policy, deadline_s
     [commands]                               env: names of further variables that commands may see
+    [mcp_servers.NAME]                       command, args, env: a server of tools for sessions without an editor
     [plugins.NAME]                           whatever the parts of the package NAME are made with
 """
 
@@ -74,6 +75,12 @@ _PLUGINS: Final = "plugins."
 MODEL_KEYS: Final[Mapping[str, type[Any]]] = {"window": int, "images": bool, "thinking": str}
 """What can be said of a model: tokens that fit, whether it takes images, how hard it thinks unless a session says."""
 
+SERVER_KEYS: Final[Mapping[str, type[Any]]] = {"command": str, "args": list, "env": dict}
+"""What is said of a server of tools: the program, its arguments, and variables beside those that commands see."""
+
+_SERVERS: Final = "mcp_servers."
+"""How the tables of servers begin."""
+
 _MODELS: Final = "models."
 """How the tables of models begin; each offers its model, unless `models` names those that are offered."""
 
@@ -85,6 +92,7 @@ class Config:
     Attributes:
         home: the folder for everything the program writes; empty for the platform's own.
         model_settings: what is said of single models, by route.
+        mcp_servers: servers of tools, by name; an editor names its sessions' own instead.
         plugins: what the parts of a package are made with, by the package's name.
         environ: the environment as it was at start; keys and what commands may see are taken from it.
         source: the file that was read, if one was.
@@ -103,6 +111,7 @@ class Config:
     requests: Section = field(default_factory=dict[str, Any])
     checkpoint: Section = field(default_factory=dict[str, Any])
     commands: Section = field(default_factory=dict[str, Any])
+    mcp_servers: Mapping[str, Section] = field(default_factory=dict[str, Section])
     plugins: Mapping[str, Section] = field(default_factory=dict[str, Section])
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     source: str = ""
@@ -191,7 +200,7 @@ def _parsed(name: str, text: str, kind: type) -> Any:
 
 
 def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
-    if name in known or (known is KEYS and name.startswith((_MODELS, _PLUGINS))):
+    if name in known or (known is KEYS and name.startswith((_MODELS, _PLUGINS, _SERVERS))):
         return
     import difflib
 
@@ -203,15 +212,19 @@ def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str)
     top: dict[str, Any] = {}
     sections: dict[str, dict[str, Any]] = {"agent": {}, "requests": {}, "checkpoint": {}, "commands": {}, "plugins": {}}
     told: dict[str, Section] = {}
+    servers: dict[str, Section] = {}
     for key, value in settings.items():
         _require_known(key, "on the command line", KEYS)
         if key.startswith(_MODELS):
             told[key.removeprefix(_MODELS)] = _model(key.removeprefix(_MODELS), value)
             continue
-        if key.startswith(_PLUGINS):
-            sections["plugins"][key.removeprefix(_PLUGINS)] = _table(key, value)
+        if key.startswith(_SERVERS):
+            servers[key.removeprefix(_SERVERS)] = _server(key, value)
             continue
-        checked = _checked(key, value)
+        if key.startswith(_PLUGINS):
+            sections["plugins"][key.removeprefix(_PLUGINS)] = _table(key, value, "for the parts of that package")
+            continue
+        checked = _checked(key, value, KEYS[key])
         section, _, name = key.rpartition(".")
         if section:
             sections[section][name] = checked
@@ -223,13 +236,25 @@ def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str)
     top.setdefault("models", tuple(told))
     frozen: dict[str, Any] = {name: MappingProxyType(values) for name, values in sections.items()}
     frozen["model_settings"] = MappingProxyType(told)
+    frozen["mcp_servers"] = MappingProxyType(servers)
     return Config(**top, **frozen, environ=MappingProxyType(dict(environ)), source=source)
 
 
-def _table(key: str, value: Any) -> Section:
+def _table(key: str, value: Any, of_what: str) -> Section:
     if not isinstance(value, dict):
-        raise ConfigError(f"[{key}] must be a table of settings for the parts of that package, not {value!r}")
+        raise ConfigError(f"[{key}] must be a table of settings {of_what}, not {value!r}")
     return MappingProxyType(dict(value))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _server(key: str, value: Any) -> Section:
+    where = f"[{key}]"
+    found = _table(key, value, "for a server of tools")
+    for name in found:
+        _require_known(name, f"in {where}", SERVER_KEYS)
+    if not found.get("command"):
+        raise ConfigError(f"{where} must have a command: the program that is the server")
+    checked = {name: _checked(f"{name} in {where}", said, SERVER_KEYS[name]) for name, said in found.items()}
+    return MappingProxyType(checked)
 
 
 def _model(route: str, value: Any) -> Section:
@@ -239,18 +264,19 @@ def _model(route: str, value: Any) -> Section:
     found: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
     for key in found:
         _require_known(key, f"in {where}", MODEL_KEYS)
-    checked = {key: _checked(key, said, MODEL_KEYS) for key, said in found.items()}
+    checked = {key: _checked(key, said, MODEL_KEYS[key]) for key, said in found.items()}
     if checked.get("thinking", "off") not in _THINKING:
         raise ConfigError(f"thinking in {where} must be one of {', '.join(_THINKING)}, not {checked['thinking']!r}")
     return MappingProxyType(checked)
 
 
-def _checked(key: str, value: Any, keys: Mapping[str, type[Any]] = KEYS) -> Any:
-    kind: type[Any] = keys[key]
+def _checked(key: str, value: Any, kind: type[Any]) -> Any:
     if kind is list:
         if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
             raise ConfigError(f"{key} must be {_words(kind)}, not {value!r}")
         return tuple(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if kind is dict:
+        return _texts(key, value)
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
@@ -260,6 +286,21 @@ def _checked(key: str, value: Any, keys: Mapping[str, type[Any]] = KEYS) -> Any:
     return value
 
 
+def _texts(key: str, value: Any) -> Mapping[str, str]:
+    found: dict[object, object] = dict(value) if isinstance(value, dict) else {None: None}  # pyright: ignore[reportUnknownArgumentType]
+    texts = {name: text for name, text in found.items() if isinstance(name, str) and isinstance(text, str)}
+    if len(texts) != len(found):
+        raise ConfigError(f"{key} must be {_words(dict)}, not {value!r}")
+    return MappingProxyType(texts)
+
+
 def _words(kind: type) -> str:
-    words = {str: "a text", int: "a whole number", float: "a number", list: "a list of texts", bool: "true or false"}
+    words = {
+        str: "a text",
+        int: "a whole number",
+        float: "a number",
+        list: "a list of texts",
+        bool: "true or false",
+        dict: "a table of texts",
+    }
     return words[kind]

@@ -2,6 +2,8 @@
 
 BridgeError
 ├── ConfigError              a setting is unknown, malformed or impossible
+├── ProgramEnding            asked for too late: what it would give would be taken back at once
+├── TurnUnderWay             a session cannot be opened otherwise while a turn runs in it
 ├── IllegalEvent             an event that the log's nesting forbids; a defect of the program
 ├── StoreError               a session cannot be stored or read; carries its id and, if known, a path
 │   ├── SessionNotFound      no such session, or a malformed id (the two are not told apart)
@@ -24,6 +26,14 @@ class BridgeError(Exception):
 
 class ConfigError(BridgeError):
     """A setting is unknown, malformed or impossible; the message names it and the remedy."""
+
+
+class ProgramEnding(BridgeError):
+    """The program is ending, and opens no session any more."""
+
+
+class TurnUnderWay(BridgeError):
+    """A session is open with other folders or servers, which cannot change in the middle of a turn."""
 
 
 class IllegalEvent(BridgeError):

@@ -12,39 +12,44 @@ permissions, close. The ordered effect is the server's: leaving stops the agents
 """
 
 import contextlib
+import logging
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from acp_bridge.agent import Agent, Agents, Assembly, Job, Outcome, place_of
+from acp_bridge.agent import Assembly, Job, OpenSession, OpenSessions, Outcome, Severity, place_of
 from acp_bridge.config import Config
 from acp_bridge.content import Failure, PromptBlock, Text, mended_block
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves, no_stray_cancellation
-from acp_bridge.errors import ConfigError
+from acp_bridge.errors import ConfigError, SessionInUse
 from acp_bridge.llm import Model
 from acp_bridge.replacements import Replacements
-from acp_bridge.runtime import ASSEMBLY, SESSIONS, parts
+from acp_bridge.runtime import ASSEMBLY, SESSIONS, configured_servers, parts
 from acp_bridge.session import (
     DeltaKind,
     InputDropped,
     InputQueued,
     Journal,
     ObserverSource,
-    Place,
     Policy,
     Record,
     Recovery,
     Sessions,
     Store,
 )
-from acp_bridge.tools import Choice, Question, Tool, UserAnswer
+from acp_bridge.tools import Choice, Question, ServerSpec, Tool, UserAnswer
+
+logger = logging.getLogger(__name__)
+
+_LEVELS: dict[Severity, int] = {"info": logging.INFO, "warning": logging.WARNING}
 
 CLOSE_S = 5.0
 """How long leaving may take, in seconds."""
@@ -87,8 +92,10 @@ class _Front:
     Turns run in the order in which they were sent, so what no prompt of its own names belongs to the first of them.
     """
 
-    def __init__(self, permit: PermitFunction) -> None:
+    def __init__(self, permit: PermitFunction, journal: Journal) -> None:
         self._permit = permit
+        self._session_id = journal.session_id
+        self._undo = journal.observe(self)
         self._turns: deque[_Listening] = deque()
         self.closed = False
 
@@ -104,12 +111,16 @@ class _Front:
         if listening in self._turns:
             self._turns.remove(listening)
 
-    def close(self) -> bool:
-        """Hang up on all; whether this was the first time."""
+    def close(self) -> None:
+        """Hang up on all, and be told of nothing any more."""
+        self._undo()
         for listening in tuple(self._turns):
             self.hang_up(listening)
-        first, self.closed = not self.closed, True
-        return first
+        self.closed = True
+
+    def tell(self, severity: Severity, title: str, description: str) -> None:
+        """Log what an editor's user would be shown."""
+        logger.log(_LEVELS[severity], "session %s: %s. %s", self._session_id, title, description)
 
     def recorded(self, record: Record) -> None:
         match record.event:
@@ -167,10 +178,11 @@ class Turn:
         outcome: how it ended; None until it has.
     """
 
-    def __init__(self, agent: Agent, front: _Front, start: Callable[[], Job]) -> None:
+    def __init__(self, session: OpenSession[_Front], start: Callable[[], Job]) -> None:
         self.outcome: Outcome | None = None
-        self._agent = agent
-        self._front = front
+        self._agent = session.agent
+        self._front = session.front
+        self._jobs = session.jobs
         self._start = start
         self._job: Job | None = None
         self._listening: _Listening | None = None
@@ -183,9 +195,15 @@ class Turn:
         except BaseException:
             self._front.hang_up(listening)
             raise
-        job.then = lambda: self._front.hang_up(listening)
+
+        def ended() -> None:
+            self._jobs.discard(job)
+            self._front.hang_up(listening)
+
+        self._jobs.add(job)
+        job.then = ended
         if job.outcome is not None:  # the session takes no more
-            job.then()
+            ended()
         return self
 
     async def __aexit__(
@@ -229,19 +247,12 @@ class Session:
         notices: what its user should know of how it was opened, such as notes for agents that were left out.
     """
 
-    def __init__(
-        self,
-        agent: Agent,
-        front: _Front,
-        recovery: Recovery,
-        close: Callable[[], Awaitable[None]],
-        notices: tuple[str, ...] = (),
-    ) -> None:
-        self._agent = agent
-        self._front = front
+    def __init__(self, session: OpenSession[_Front], recovery: Recovery, close: Callable[[], Awaitable[None]]) -> None:
+        self._session = session
+        self._agent = session.agent
         self._close = close
         self.recovery = recovery
-        self.notices = notices
+        self.notices = session.notices
 
     @property
     def id(self) -> str:
@@ -256,7 +267,7 @@ class Session:
     def prompt(self, content: str | tuple[PromptBlock, ...]) -> Turn:
         """Return a turn of this prompt; entering it sends it. What no JSON can carry in it is mended."""
         blocks = tuple(map(mended_block, (Text(text=content),) if isinstance(content, str) else content))
-        return Turn(self._agent, self._front, lambda: self._agent.submit(blocks))
+        return Turn(self._session, lambda: self._agent.submit(blocks))
 
     def proceed(self) -> Turn:
         """Return a turn that goes on with the interrupted one, without a new message.
@@ -271,7 +282,7 @@ class Session:
                 raise ConfigError(f"session {self.id} has no interrupted turn to go on with")
             return job
 
-        return Turn(self._agent, self._front, start)
+        return Turn(self._session, start)
 
     async def configure(self, key: str, value: str) -> None:
         """Set an option, `mode` or `model`, durably.
@@ -290,25 +301,42 @@ class Session:
 class Runtime:
     """What `open_runtime` gives."""
 
-    def __init__(self, sessions: Sessions, assembly: Assembly, agents: Agents, fronts: set[_Front]) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        assembly: Assembly,
+        opened: OpenSessions[_Front],
+        servers: tuple[ServerSpec, ...] = (),
+    ) -> None:
         self.sessions = sessions
         self.assembly = assembly
-        self._agents = agents
-        self._fronts = fronts
+        self._opened = opened
+        self._servers = servers
 
     @property
     def busy(self) -> bool:
         """Whether a turn is under way."""
-        return self._agents.busy
+        return self._opened.busy
 
     def stop(self) -> None:
         """Stop every turn because the program ends, which is not the user's cancel; those that come later too."""
-        self._agents.stop("shutdown")
+        self._opened.stop()
 
     async def new_session(
-        self, cwd: str, *, roots: tuple[str, ...] = (), permit: PermitFunction = allow_nothing
+        self,
+        cwd: str,
+        *,
+        roots: tuple[str, ...] = (),
+        permit: PermitFunction = allow_nothing,
+        servers: tuple[ServerSpec, ...] = (),
     ) -> Session:
         """Make a session that is on disk.
+
+        Args:
+            cwd: the project's folder.
+            roots: further folders that it may work in.
+            permit: asked for each permission.
+            servers: MCP servers to start for it, beside the configured ones.
 
         Raises:
             ConfigError: no model can be used, or a folder is not there; the message says what to do.
@@ -316,13 +344,23 @@ class Runtime:
         """
         await self.assembly.settings.require_usable(self.assembly.route)
         place = await place_of(cwd, roots)
-        journal = await self.sessions.new(place, barriers=self.assembly.policy.barriers, config={})
-        return await self._started(journal, place, permit, Recovery(), taken=False)
+        return self._driven(await self._opened.new(place, self._named(servers), partial(_Front, permit)), Recovery())
 
     async def resume_session(
-        self, session_id: str, *, cwd: str | None = None, permit: PermitFunction = allow_nothing
+        self,
+        session_id: str,
+        *,
+        cwd: str | None = None,
+        permit: PermitFunction = allow_nothing,
+        servers: tuple[ServerSpec, ...] = (),
     ) -> Session:
         """Take a stored session under its lock, repaired and saved. Runs nothing.
+
+        Args:
+            session_id: its id.
+            cwd: the folder to work in now; where it worked last, if None.
+            permit: asked for each permission.
+            servers: MCP servers to start for it, beside the configured ones.
 
         Raises:
             ConfigError: the folder that it is to work in is not there.
@@ -334,42 +372,26 @@ class Runtime:
             place = await place_of(header.cwd, header.roots)
         else:
             place = await place_of(cwd)
-        journal, recovery = await self.sessions.take(session_id, place, barriers=self.assembly.policy.barriers)
-        session = await self._started(journal, place, permit, recovery, taken=True)
-        try:
-            await self.assembly.policy.open(journal)
-        except BaseException:  # a cancelled wait too: nobody has the session, so nobody else lets it go
+        if self._opened.find(session_id) is not None:
+            raise SessionInUse(f"session {session_id} is open in this process", session_id=session_id)
+        taken = await self._opened.take(session_id, place, self._named(servers), partial(_Front, permit))
+        session = self._driven(taken.session, taken.recovery)
+        if taken.unsaved is not None:
             with last_words(CLOSE_S):
                 await session.close()
-            raise
+            raise taken.unsaved
         return session
 
-    async def _started(
-        self, journal: Journal, place: Place, permit: PermitFunction, recovery: Recovery, *, taken: bool
-    ) -> Session:
-        try:
-            made = await self.assembly.parts(journal.session_id, place, taken=taken)
-        except BaseException:
-            with last_words(CLOSE_S):
-                await self.sessions.close(journal.session_id)
-            raise
-        front = _Front(permit)
-        self._fronts.add(front)
-        undo = journal.observe(front)
-        agent = Agent(journal, made, front)
-        self._agents.start(agent)
+    def _named(self, servers: tuple[ServerSpec, ...]) -> tuple[ServerSpec, ...]:
+        """Return these and the configured ones; of two with a name, what the program gives stands."""
+        return tuple({spec.name: spec for spec in (*self._servers, *servers)}.values())
 
-        async def close() -> None:
-            agent.stop("client")
-            await agent.quiet()
-            with last_words(CLOSE_S):  # what is half let go could neither be used nor taken again
-                await made.commands.aclose()
-                if front.close():
-                    self._fronts.discard(front)
-                    undo()
-                    await self.sessions.close(journal.session_id)
-
-        return Session(agent, front, recovery, close, made.notices)
+    def _driven(self, session: OpenSession[_Front], recovery: Recovery) -> Session:
+        if session.servers is not None:
+            tell = session.front.tell
+            session.servers.on_problem(lambda server, words: tell("warning", f"MCP server {server}", words))
+            session.servers.on_news(lambda server, words: tell("info", f"MCP server {server}", words))
+        return Session(session, recovery, partial(self._opened.put_away, session.session_id, session))
 
 
 @asynccontextmanager
@@ -418,19 +440,15 @@ async def open_runtime(
 
             @asynccontextmanager
             async def fronted(given: Given) -> AsyncGenerator[Runtime]:
-                agents = Agents(tasks)
-                fronts: set[_Front] = set()
+                opened = OpenSessions(given[SESSIONS], given[ASSEMBLY], tasks, partial(_Front, allow_nothing))
                 try:
-                    yield Runtime(given[SESSIONS], given[ASSEMBLY], agents, fronts)
+                    yield Runtime(given[SESSIONS], given[ASSEMBLY], opened, configured_servers(config))
                 finally:
-                    agents.stop("shutdown")
                     try:
-                        with by().within(0.8, "the sessions' turns"):
-                            await agents.quiet()
+                        await opened.leave(by(), anyio.lowlevel.checkpoint)
                     finally:
-                        agents.abandon()
-                        for each in fronts:
-                            each.close()  # whoever reads a turn that is still open is told that nothing more comes
+                        for each in opened:  # whoever reads a turn that is still open is told that nothing more comes
+                            each.front.close()
 
             async with composed((*parts(config, replacements, by), Part(front, fronted))) as given:
                 try:

@@ -246,6 +246,11 @@ def _homes(config: Config) -> tuple[Path, ...]:
     return tuple({Path(home).resolve() for home in named if os.path.isabs(home)})
 
 
+def configured_servers(config: Config) -> tuple[ServerSpec, ...]:
+    """Return the servers of tools that the configuration names for sessions without an editor."""
+    return tuple(ServerSpec(name=name, **settings) for name, settings in config.mcp_servers.items())
+
+
 def keyed_route(config: Config) -> str:
     """Return the route that a provider's key in the environment stands for; empty if there is none."""
     for provider, model in DEFAULT_MODELS.items():

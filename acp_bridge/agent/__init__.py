@@ -11,10 +11,11 @@ Decision: prompts that overlap in one session are queued; a cancel drops the que
 """
 
 from .agent import Agent, Parts
-from .agents import Agents
 from .assembly import Assembly, workspace_of
+from .equipping import Severity
 from .frontend import Frontend
 from .inbox import Job, Outcome
+from .open_sessions import Front, OpenSession, OpenSessions, Taken
 from .options import Options
 from .runtime import Models
 from .settings import Settings, UnknownOption, UnusableFolder, UnusableRoute, place_of
@@ -22,16 +23,20 @@ from .turn import Phase
 
 __all__ = [
     "Agent",
-    "Agents",
     "Assembly",
+    "Front",
     "Frontend",
     "Job",
     "Models",
+    "OpenSession",
+    "OpenSessions",
     "Options",
     "Outcome",
     "Parts",
     "Phase",
     "Settings",
+    "Severity",
+    "Taken",
     "UnknownOption",
     "UnusableFolder",
     "UnusableRoute",

@@ -44,8 +44,8 @@ from acp_bridge.rpc import (
 )
 from acp_bridge.session import Place, SessionFilter, Sessions
 
+from .client_sessions import ClientSession, ClientSessions
 from .failures import failed, no_model, turn_failed
-from .opened import Opened, OpenSessions
 from .options import config_options, session_state
 from .prompts import prompt_content
 from .slash import permissions, slash_command
@@ -56,10 +56,6 @@ InboundT = TypeVar("InboundT", bound=Inbound)
 Admission: TypeAlias = Callable[[Any], Handler | Admitted]
 
 PAGE_SIZE = 50
-_QUIET_SHARE = 0.8
-"""Of the time that is left, what the agents may take to come to quiet."""
-_SERVERS_SHARE = 0.4
-"""Of the time that is left then, what their MCP servers may take to end."""
 
 _STOP_REASONS: dict[str, StopReason] = {
     "completed": "end_turn",
@@ -73,7 +69,7 @@ _STOP_REASONS: dict[str, StopReason] = {
 class Bridge:
     """Takes a connection's requests, one table row a method."""
 
-    def __init__(self, peer: Peer, sessions: Sessions, assembly: Assembly, opened: OpenSessions) -> None:
+    def __init__(self, peer: Peer, sessions: Sessions, assembly: Assembly, opened: ClientSessions) -> None:
         self._peer = peer
         self._sessions = sessions
         self._assembly = assembly
@@ -112,64 +108,64 @@ class Bridge:
         if notification.method != Method.SESSION_CANCEL:
             return
         try:
-            entry = self._opened.find(parsed(OneSession, notification.params).session_id)
+            session = self._opened.find(parsed(OneSession, notification.params).session_id)
         except ValueError as exc:
             logger.info("ignored a malformed %s: %s", Method.SESSION_CANCEL, exc)
             return
-        if entry is not None:
-            entry.agent.cancel("client")
+        if session is not None:
+            session.agent.cancel("client")
 
     def _admit_prompt(self, params: Any) -> Admitted:
         prompt = _checked(Prompt, params)
-        entry = self._opened.get(prompt.session_id)
+        session = self._opened.get(prompt.session_id)
         try:
             content = prompt_content(
                 prompt,
-                takes_images=self._assembly.takes_images(entry.agent.route),
-                attach=entry.agent.journal.attach,
+                takes_images=self._assembly.takes_images(session.agent.route),
+                attach=session.agent.journal.attach,
             )
         except ValueError as exc:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         match slash_command(content):
             case ("continue", _):
-                return self._continuation(entry)
+                return self._continuation(session)
             case ("permissions", argument):
-                return Admitted(lambda: self._permissions(entry, argument), lambda: None)
+                return Admitted(lambda: self._permissions(session, argument), lambda: None)
             case _:
-                return self._answered_by(entry, entry.agent.submit(content))
+                return self._answered_by(session, session.agent.submit(content))
 
-    async def _permissions(self, entry: Opened, argument: str) -> Json:
+    async def _permissions(self, session: ClientSession, argument: str) -> Json:
         try:
-            said = await permissions(entry.agent, argument)
+            said = await permissions(session.agent, argument)
         except BridgeError as exc:
-            raise failed(exc, entry.session_id) from exc
+            raise failed(exc, session.session_id) from exc
         message_id = f"permissions_{next(self._said)}"
-        entry.conversation.show(outbound.chunk("agent_message_chunk", outbound.text_block(said), message_id))
-        await entry.conversation.shown()
+        session.front.show(outbound.chunk("agent_message_chunk", outbound.text_block(said), message_id))
+        await session.front.shown()
         return {"stopReason": "end_turn"}
 
     def _admit_continuation(self, params: Any) -> Admitted:
         return self._continuation(self._opened.get(_checked(OneSession, params).session_id))
 
-    def _continuation(self, entry: Opened) -> Admitted:
-        job = entry.agent.submit_continuation()
+    def _continuation(self, session: ClientSession) -> Admitted:
+        job = session.agent.submit_continuation()
         if job is None:
             said = "there is no interrupted turn to go on with"
             details = f"{said}: the last one was completed, or was gone on with already"
-            raise RpcError(INVALID_REQUEST, said, {"sessionId": entry.session_id, "details": details})
-        return self._answered_by(entry, job)
+            raise RpcError(INVALID_REQUEST, said, {"sessionId": session.session_id, "details": details})
+        return self._answered_by(session, job)
 
-    def _answered_by(self, entry: Opened, job: Job) -> Admitted:
+    def _answered_by(self, session: ClientSession, job: Job) -> Admitted:
         async def handler() -> Json:
             try:
-                outcome = await entry.agent.settled(job)
+                outcome = await session.agent.settled(job)
             finally:
-                entry.jobs.discard(job)
-            await entry.conversation.shown()
+                session.jobs.discard(job)
+            await session.front.shown()
             return {"stopReason": _stop_reason(outcome)}
 
-        entry.jobs.add(job)
-        return Admitted(handler, lambda: entry.agent.cancel_job(job, "client"))
+        session.jobs.add(job)
+        return Admitted(handler, lambda: session.agent.cancel_job(job, "client"))
 
     # --- handlers ---
 
@@ -182,22 +178,22 @@ class Bridge:
     async def _new(self, params: NewSession) -> Json:
         place = await _place(params.cwd, params.additional_directories)
         await self._require_route()
-        entry = await self._opened.new(place, params.mcp_servers)
-        return {"sessionId": entry.session_id, **session_state(entry.agent, self._assembly.routes)}
+        session = await self._opened.new(place, params.mcp_servers)
+        return {"sessionId": session.session_id, **session_state(session.agent, self._assembly.routes)}
 
     async def _load(self, params: LoadSession) -> Json:
         place = await _place(params.cwd, params.additional_directories)
-        entry, recovery = await self._opened.take(params.session_id, place, params.mcp_servers)
-        await entry.conversation.replay()
-        self._opened.tell_recovery(entry, recovery)
-        return session_state(entry.agent, self._assembly.routes)
+        session, recovery = await self._opened.take(params.session_id, place, params.mcp_servers)
+        await session.front.replay()
+        self._opened.tell_recovery(session, recovery)
+        return session_state(session.agent, self._assembly.routes)
 
     async def _resume(self, params: ResumeSession) -> Json:
         place = await _place(params.cwd, params.additional_directories)
         named = params.mcp_servers if "mcp_servers" in params.model_fields_set else None
-        entry, recovery = await self._opened.take(params.session_id, place, named)
-        self._opened.tell_recovery_later(entry, recovery)
-        return session_state(entry.agent, self._assembly.routes)
+        session, recovery = await self._opened.take(params.session_id, place, named)
+        self._opened.tell_recovery_later(session, recovery)
+        return session_state(session.agent, self._assembly.routes)
 
     async def _list(self, params: ListSessions) -> Json:
         try:
@@ -234,24 +230,24 @@ class Bridge:
         return {}
 
     async def _set_mode(self, params: SetMode) -> Json:
-        entry = self._opened.get(params.session_id)
-        await self._configure(entry, "mode", params.mode_id, member="modeId")
-        entry.conversation.show(outbound.config_options_update(config_options(entry.agent, self._assembly.routes)))
+        session = self._opened.get(params.session_id)
+        await self._configure(session, "mode", params.mode_id, member="modeId")
+        session.front.show(outbound.config_options_update(config_options(session.agent, self._assembly.routes)))
         return {}
 
     async def _set_config_option(self, params: SetConfigOption) -> Json:
-        entry = self._opened.get(params.session_id)
+        session = self._opened.get(params.session_id)
         if not isinstance(params.value, str):
             raise RpcError(INVALID_PARAMS, "value: this option takes a string")
-        await self._configure(entry, params.config_id, params.value, member="value")
+        await self._configure(session, params.config_id, params.value, member="value")
         if params.config_id == "mode":
-            entry.conversation.show(outbound.current_mode(entry.agent.mode))
-        return {"configOptions": config_options(entry.agent, self._assembly.routes)}
+            session.front.show(outbound.current_mode(session.agent.mode))
+        return {"configOptions": config_options(session.agent, self._assembly.routes)}
 
-    async def _configure(self, entry: Opened, key: str, value: str, *, member: str) -> None:
-        before = entry.agent.mode
+    async def _configure(self, session: ClientSession, key: str, value: str, *, member: str) -> None:
+        before = session.agent.mode
         try:
-            await entry.agent.configure(key, value)
+            await session.agent.configure(key, value)
         except UnusableRoute as exc:
             raise no_model(str(exc)) from exc
         except UnknownOption as exc:
@@ -259,10 +255,10 @@ class Bridge:
         except ConfigError as exc:
             raise RpcError(INVALID_PARAMS, f"{member}: {exc}") from exc
         except BarrierFailed:
-            if entry.agent.mode != before:  # what narrows holds, saved or not: the client must not show another
-                entry.conversation.show(outbound.current_mode(entry.agent.mode))
-                options = config_options(entry.agent, self._assembly.routes)
-                entry.conversation.show(outbound.config_options_update(options))
+            if session.agent.mode != before:  # what narrows holds, saved or not: the client must not show another
+                session.front.show(outbound.current_mode(session.agent.mode))
+                options = config_options(session.agent, self._assembly.routes)
+                session.front.show(outbound.config_options_update(options))
             raise
 
     async def _require_route(self) -> None:
@@ -274,9 +270,13 @@ class Bridge:
     # --- dispose ---
 
     async def dispose(self, deadline: Deadline) -> None:
-        """Stop taking requests and bring every agent to quiet: its turn closed, on disk, and answered."""
+        """Stop taking requests and bring every agent to quiet: its turn closed, on disk, and answered.
+
+        Raises:
+            TimeoutError: some did not come to quiet in time.
+        """
         self._peer.stop_taking(INVALID_REQUEST, "the agent is ending")
-        await self._opened.quiet(deadline, _QUIET_SHARE)
+        await self._opened.leave(deadline)
 
 
 @asynccontextmanager
@@ -288,22 +288,12 @@ async def bridging(
     tasks: TaskGroup,
     deadline: Callable[[], Deadline],
 ) -> AsyncGenerator[Bridge]:
-    """Open the bridge; leaving it disposes of it within `deadline()`.
-
-    `tasks` is older than all parts: an agent whose tool does not let itself be ended is left behind in it, and costs
-    neither the parts that follow nor other sessions their time.
-    """
-    opened = OpenSessions(peer, client, sessions, assembly, tasks)
-    bridge = Bridge(peer, sessions, assembly, opened)
+    """Open the bridge; leaving it disposes of it within `deadline()`. Agents run in `tasks`, older than all parts."""
+    bridge = Bridge(peer, sessions, assembly, ClientSessions(peer, client, sessions, assembly, tasks))
     try:
         yield bridge
     finally:
-        try:
-            await bridge.dispose(deadline())
-        finally:
-            opened.abandon()
-            with deadline().shield(_SERVERS_SHARE):
-                await opened.close_servers()
+        await bridge.dispose(deadline())
 
 
 def _row(model: type[InboundT], handle: Callable[[InboundT], Awaitable[Json]]) -> Admission:

@@ -18,9 +18,11 @@ from anyio.lowlevel import checkpoint
 from acp_bridge.acp import ClientCapabilities, Method, outbound
 from acp_bridge.acp.inbound import ElicitationAnswer, PermissionAnswer, parsed
 from acp_bridge.acp.outbound import ChunkKind, Json
+from acp_bridge.agent import Severity
 from acp_bridge.content import Text
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult, contents_named
+from acp_bridge.text import escaped
 from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer, title
 
 from . import updates
@@ -64,12 +66,22 @@ class Conversation:
         self._waiting = False
         self._replaying = anyio.Lock()
         self._cards = PlanCards(client_shows_plans=client.shows_plans)
+        self._notices = count(1)
         self._undo = journal.observe(self)
         self.on_dismissed: Callable[[], None] = lambda: None  # the client cancels the turn by taking a choice back
 
     def close(self) -> None:
         """Be told of nothing any more."""
         self._undo()
+
+    def tell(self, severity: Severity, title: str, description: str) -> None:
+        """Say something as a notice where the client takes them, else as a message of its own."""
+        title, description = escaped(title), escaped(description, lines=True)
+        if self._client.notices:
+            self.show(outbound.notice(severity, title, description))
+        else:
+            text = outbound.text_block(f"{title}. {description}")
+            self.show(outbound.chunk("agent_message_chunk", text, f"notice_{next(self._notices)}"))
 
     # --- what the agent tells ---
 

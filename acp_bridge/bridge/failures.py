@@ -10,10 +10,12 @@ from acp_bridge.content import Failure
 from acp_bridge.errors import (
     BarrierFailed,
     BridgeError,
+    ProgramEnding,
     SessionInUse,
     SessionNotFound,
     StoreError,
     StorePoisoned,
+    TurnUnderWay,
 )
 from acp_bridge.rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcError
 
@@ -38,18 +40,6 @@ def _no_session(session_id: str, details: str) -> RpcError:
     return RpcError(RESOURCE_NOT_FOUND, "no such session", {"sessionId": session_id[:64], "details": details})
 
 
-def folders_in_use(session_id: str) -> RpcError:
-    """Return the error for other folders or servers in the middle of a turn."""
-    said = "the session's folders and MCP servers cannot change during a turn"
-    details = f"{said}: cancel the turn or wait for its end, then load the session again"
-    return RpcError(INVALID_REQUEST, said, {"sessionId": session_id, "details": details})
-
-
-def ending() -> RpcError:
-    """Return the error for what comes, or would be had, too late."""
-    return RpcError(INVALID_REQUEST, "the agent is ending")
-
-
 def no_model(problem: str) -> RpcError:
     """Return the error for a route that cannot be used."""
     return RpcError(AUTH_REQUIRED, f"{_SIGN_IN}: no model can be used", {"details": problem})
@@ -62,6 +52,11 @@ def failed(exc: BridgeError, session_id: str) -> RpcError:
             return exc
         case SessionNotFound():
             return session_not_found(session_id)
+        case ProgramEnding():
+            return RpcError(INVALID_REQUEST, str(exc))
+        case TurnUnderWay():
+            details = f"{exc}: cancel the turn or wait for its end, then load the session again"
+            return RpcError(INVALID_REQUEST, str(exc), {"sessionId": session_id, "details": details})
         case SessionInUse():
             code, said = SESSION_IN_USE, "the session is in use by another process"
         case BarrierFailed() | StorePoisoned():

@@ -11,10 +11,11 @@ from agent.world import CountingSession, CountingStore, NoCommands, ToldModel, T
 
 from acp_bridge.acp import ClientCapabilities
 from acp_bridge.agent import Assembly, Models, Parts, Settings
-from acp_bridge.bridge.opened import OpenSessions
+from acp_bridge.bridge.client_sessions import ClientSessions
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Text
 from acp_bridge.effects import Deadline
+from acp_bridge.errors import ProgramEnding
 from acp_bridge.llm import Model
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import HeldSession, Place, Sessions
@@ -59,10 +60,10 @@ class World:
         self.store, self.peer, self.jobs = store, Connection(), Jobs()
         self.model = ToldModel([{"deltas": [{"text": "Half"}, {"hang": True}]}])
         self.place = Place(cwd="/", roots=("/",))
-        self.opened = cast("OpenSessions", None)
+        self.opened = cast("ClientSessions", None)
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[OpenSessions]:
+    async def running(self) -> AsyncGenerator[ClientSessions]:
         assembly = Assembly(
             policy=CheckpointPolicy(),
             models=Models(lambda _route: cast("Model", self.model)),
@@ -74,12 +75,12 @@ class World:
         )
         sessions = Sessions(self.store, version="1", ids=lambda: "s1")
         async with anyio.create_task_group() as tasks:
-            opened = OpenSessions(cast("Peer", self.peer), ClientCapabilities(), sessions, assembly, tasks)
+            opened = ClientSessions(cast("Peer", self.peer), ClientCapabilities(), sessions, assembly, tasks)
             try:
                 yield opened
             finally:
                 self.store.door.open()
-                opened.abandon()
+                await opened.leave(Deadline.after(5))
                 tasks.cancel_scope.cancel()
 
 
@@ -158,9 +159,9 @@ async def test_nothing_is_made_or_taken_once_the_end_has_begun(tmp_path: Path) -
         async with world.running() as opened:
             await opened.new(place, [])
             await opened.put_away("s1")
-            await opened.quiet(Deadline.after(5), 0.8)
+            await opened.leave(Deadline.after(5))
             for begin in (opened.new(place, []), opened.take("s1", place, None)):
-                with pytest.raises(RpcError, match="the agent is ending"):
+                with pytest.raises(ProgramEnding, match="the agent is ending"):
                     await begin
             assert list(opened) == []
 
@@ -225,4 +226,4 @@ async def test_a_closing_that_does_not_end_does_not_hold_the_program_up() -> Non
                 client.start_soon(opened.put_away, entry.session_id)
                 await stuck.wait()
                 client.cancel_scope.cancel()
-                opened.abandon()
+                await opened.leave(Deadline.after(1))

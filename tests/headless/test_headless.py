@@ -4,12 +4,12 @@ import os
 from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
 
-from acp_bridge.agent import Outcome
+from acp_bridge.agent import Assembly, Outcome
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.config import Config, load
 from acp_bridge.content import Text
@@ -266,33 +266,23 @@ async def test_a_turn_that_the_programs_end_cut_short_is_gone_on_with_once_witho
     assert said.content == (Text(text="never end"),)
 
 
-class NeverReady:
-    """An assembly that does not get as far as an agent's parts."""
-
-    def __init__(self, whole: Any) -> None:
-        self._whole = whole
-        self.asked = anyio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._whole, name)
-
-    async def parts(self, *_args: object, **_more: object) -> Any:
-        self.asked.set()
-        await anyio.sleep_forever()
-
-
 async def test_a_session_whose_opening_is_cancelled_can_be_taken_again() -> None:
     with anyio.fail_after(10):
         async with open_runtime(memory(), open_model=lambda _route: Model(), store=MemoryStore()) as runtime:
             session = await runtime.new_session("/")
             await session.close()
-            whole = runtime.assembly
-            runtime.assembly = waiting = cast("Any", NeverReady(whole))
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(runtime.resume_session, session.id)
-                await waiting.asked.wait()
-                tasks.cancel_scope.cancel()
-            runtime.assembly = whole
+            asked = anyio.Event()
+
+            async def never(*_of_the_session: object, **_more: object) -> Any:
+                asked.set()
+                await anyio.sleep_forever()
+
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(Assembly, "parts", never)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(runtime.resume_session, session.id)
+                    await asked.wait()
+                    tasks.cancel_scope.cancel()
             await (await runtime.resume_session(session.id)).close()
 
 

@@ -9,7 +9,7 @@ from acp_bridge.agent import agent as agent_module
 from acp_bridge.agent import loop
 from acp_bridge.agent.inbox import Inbox
 from acp_bridge.bridge import bridge as bridge_module
-from acp_bridge.bridge import client_files, conversation, opened, updates
+from acp_bridge.bridge import client_files, client_sessions, conversation, updates
 from acp_bridge.checkpoint.policy import CheckpointPolicy
 from acp_bridge.cli.serve import main
 from acp_bridge.content import Text
@@ -52,14 +52,14 @@ def an_update_behind_the_response() -> None:
 
 @fault
 def an_update_before_the_session_is_known() -> None:
-    make = opened.OpenSessions._started
+    make = client_sessions.ClientSessions.new
 
     async def greet_first(self: Any, *args: Any, **more: Any) -> Any:
-        entry = await make(self, *args, **more)
-        await self._greet(entry, [])
-        return entry
+        session = await make(self, *args, **more)
+        await self._greet(session, [])
+        return session
 
-    opened.OpenSessions._started = greet_first
+    client_sessions.ClientSessions.new = greet_first
 
 
 @fault
@@ -115,7 +115,7 @@ def a_load_that_forgets_diffs() -> None:
 
 @fault
 def a_recovery_that_is_not_told() -> None:
-    opened.OpenSessions.tell_recovery = lambda self, entry, recovery: None
+    client_sessions.ClientSessions.tell_recovery = lambda self, session, recovery: None
 
 
 # --- loop ---
@@ -322,15 +322,15 @@ def a_command_that_sees_everything() -> None:
 
 @fault
 def a_command_run_again_on_load() -> None:
-    take = opened.OpenSessions.take
+    take = client_sessions.ClientSessions.take
 
-    async def helpful(self: Any, session_id: str, place: Any, named: Any) -> Any:
-        entry, recovery = await take(self, session_id, place, named)
+    async def helpful(self: Any, session_id: str, place: Any, servers: Any) -> Any:
+        entry, recovery = await take(self, session_id, place, servers)
         for _ in recovery.unknown:
             entry.agent.submit((Text(text="Do it again"),))
         return entry, recovery
 
-    opened.OpenSessions.take = helpful
+    client_sessions.ClientSessions.take = helpful
 
 
 @fault

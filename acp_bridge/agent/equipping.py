@@ -4,9 +4,8 @@ Owns how long that is and the words. Knows no process and no log: who is waited 
 as little as a problem of a server is. It is told to whoever looks on, and a later load tells how things stand then.
 """
 
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
-from acp_bridge.acp import outbound
 from acp_bridge.tools import McpServers
 
 MCP_BUDGET_S = 10.0
@@ -17,10 +16,13 @@ NAMED = 5
 """How many of them are named."""
 
 
+Severity: TypeAlias = Literal["info", "warning"]
+
+
 class Tell(Protocol):
     """Says something to the session's user, and never to the model."""
 
-    def __call__(self, severity: outbound.Severity, title: str, description: str) -> None:
+    def __call__(self, severity: Severity, title: str, description: str) -> None:
         """Say it."""
         ...
 
