@@ -25,7 +25,7 @@ from typing import Self, TypeAlias
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from acp_bridge.agent import Assembly, Job, OpenSession, OpenSessions, Outcome, Severity, place_of
+from acp_bridge.agent import Assembly, Job, NamedServers, OpenSession, OpenSessions, Outcome, Severity, place_of
 from acp_bridge.config import Config
 from acp_bridge.content import Failure, PromptBlock, Text, mended_block
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves, no_stray_cancellation
@@ -382,9 +382,9 @@ class Runtime:
             raise taken.unsaved
         return session
 
-    def _named(self, servers: tuple[ServerSpec, ...]) -> tuple[ServerSpec, ...]:
+    def _named(self, servers: tuple[ServerSpec, ...]) -> NamedServers:
         """Return these and the configured ones; of two with a name, what the program gives stands."""
-        return tuple({spec.name: spec for spec in (*self._servers, *servers)}.values())
+        return NamedServers(tuple({spec.name: spec for spec in (*self._servers, *servers)}.values()))
 
     def _driven(self, session: OpenSession[_Front], recovery: Recovery) -> Session:
         if session.servers is not None:

@@ -15,7 +15,7 @@ from .assembly import Assembly, workspace_of
 from .equipping import Severity
 from .frontend import Frontend
 from .inbox import Job, Outcome
-from .open_sessions import Front, OpenSession, OpenSessions, Taken
+from .open_sessions import Front, NamedServers, OpenSession, OpenSessions, Taken
 from .options import Options
 from .runtime import Models
 from .settings import Settings, UnknownOption, UnusableFolder, UnusableRoute, place_of
@@ -28,6 +28,7 @@ __all__ = [
     "Frontend",
     "Job",
     "Models",
+    "NamedServers",
     "OpenSession",
     "OpenSessions",
     "Options",

@@ -61,12 +61,28 @@ class Front(Frontend, Protocol):
 FrontT = TypeVar("FrontT", bound=Front)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedServers:
+    """The MCP servers that are named for a session.
+
+    Attributes:
+        specs: those that are started here.
+        unused: the names of those that cannot be.
+    """
+
+    specs: tuple[ServerSpec, ...] = ()
+    unused: tuple[str, ...] = ()
+
+
+_NONE: Final = NamedServers()
+
+
 @dataclass(frozen=True, eq=False)
 class OpenSession(Generic[FrontT]):
     """One of them.
 
     Attributes:
-        specs: the MCP servers that whoever opened it named.
+        named: the MCP servers that whoever opened it named.
         notices: what its user should know of how it was opened, a sentence each.
         jobs: what was asked of the agent and is not answered yet; whoever asks adds and removes them.
     """
@@ -75,7 +91,7 @@ class OpenSession(Generic[FrontT]):
     front: FrontT
     commands: Commands
     servers: McpServers | None
-    specs: tuple[ServerSpec, ...]
+    named: NamedServers
     place: Place
     notices: tuple[str, ...] = ()
     jobs: set[Job] = field(default_factory=set[Job])
@@ -154,7 +170,7 @@ class OpenSessions(Generic[FrontT]):
     async def new(
         self,
         place: Place,
-        specs: tuple[ServerSpec, ...] = (),
+        named: NamedServers = _NONE,
         make_front: Callable[[Journal], FrontT] | None = None,
     ) -> OpenSession[FrontT]:
         """Make a session that is on disk, and start its agent.
@@ -165,13 +181,13 @@ class OpenSessions(Generic[FrontT]):
         """
         with self._unless_ending():
             journal = await self._sessions.new(place, barriers=self._assembly.policy.barriers, config={})
-        return await self._start(journal, place, specs, make_front, taken=False)
+        return await self._start(journal, place, named, make_front, taken=False)
 
     async def take(
         self,
         session_id: str,
         place: Place,
-        specs: tuple[ServerSpec, ...] | None = None,
+        named: NamedServers | None = None,
         make_front: Callable[[Journal], FrontT] | None = None,
     ) -> Taken[FrontT]:
         """Return the session, from here if it is open, else from the store, repaired and behind its open barrier.
@@ -188,7 +204,7 @@ class OpenSessions(Generic[FrontT]):
             if (session := self.find(session_id)) is not None:
                 if isinstance(session.agent.journal.failure, StoreReplaced):
                     await self._drop(session)
-                elif session.place == place and specs in (None, session.specs):
+                elif session.place == place and named in (None, session.named):
                     log = session.agent.journal.log
                     return Taken(session, recovery_of(log.records, log.state))
                 elif session.agent.busy:
@@ -199,7 +215,7 @@ class OpenSessions(Generic[FrontT]):
             barriers = self._assembly.policy.barriers
             with self._unless_ending():
                 journal, recovery = await self._sessions.take(session_id, place, barriers=barriers)
-            session = await self._start(journal, place, specs or (), make_front, taken=True)
+            session = await self._start(journal, place, named or _NONE, make_front, taken=True)
             unsaved: BarrierFailed | None = None
             try:
                 await self._assembly.policy.open(journal)
@@ -244,12 +260,12 @@ class OpenSessions(Generic[FrontT]):
         self,
         journal: Journal,
         place: Place,
-        specs: tuple[ServerSpec, ...],
+        named: NamedServers,
         make_front: Callable[[Journal], FrontT] | None,
         *,
         taken: bool,
     ) -> OpenSession[FrontT]:
-        session_id = journal.session_id
+        session_id, specs = journal.session_id, named.specs
         hidden = together(*(spec.secrets for spec in specs))
         files = self._files(session_id) if self._files is not None else None
         try:
@@ -266,7 +282,7 @@ class OpenSessions(Generic[FrontT]):
             parts = replace(parts, tools=offered, equipped=partial(wait_for_servers, servers, front.tell))
             self._tasks.start_soon(servers.run)
         agent = Agent(journal, parts, front)
-        session = OpenSession(agent, front, parts.commands, servers, specs, place, parts.notices)
+        session = OpenSession(agent, front, parts.commands, servers, named, place, parts.notices)
         self._open[session_id] = session
         self._agents.start(agent)
         return session

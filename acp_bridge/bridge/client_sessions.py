@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from acp_bridge.acp import ClientCapabilities, outbound
 from acp_bridge.acp.inbound import McpServer, StdioServer
-from acp_bridge.agent import Assembly, OpenSession, OpenSessions
+from acp_bridge.agent import Assembly, NamedServers, OpenSession, OpenSessions
 from acp_bridge.effects import Deadline
 from acp_bridge.rpc import Peer
 from acp_bridge.session import Journal, Place, Recovery, Sessions, recovery_text, recovery_title
@@ -83,8 +83,8 @@ class ClientSessions:
             StoreError: it could not be made.
             ProgramEnding: it is too late for one.
         """
-        session = await self._open.new(place, _started_here(servers))
-        self._tasks.start_soon(self._greet, session, servers)  # runs once the answer that names the session is sent
+        session = await self._open.new(place, _named(servers))
+        self._tasks.start_soon(self._greet, session)  # runs once the answer that names the session is sent
         return session
 
     async def take(
@@ -100,7 +100,7 @@ class ClientSessions:
             TurnUnderWay: it is open with other folders or servers, and a turn is under way in it.
             ProgramEnding: it is too late.
         """
-        taken = await self._open.take(session_id, place, None if servers is None else _started_here(servers))
+        taken = await self._open.take(session_id, place, None if servers is None else _named(servers))
         session = taken.session
         if taken.unsaved is not None:
             said = f"What is shown may not last: {taken.unsaved}"
@@ -108,7 +108,7 @@ class ClientSessions:
         if taken.anew:
             if warning := session.agent.journal.held.warning:
                 session.front.tell("warning", "Where this session lies", warning)
-            self._tasks.start_soon(self._greet, session, servers or [])
+            self._tasks.start_soon(self._greet, session)
         return session, taken.recovery
 
     async def put_away(self, session_id: str) -> None:
@@ -129,12 +129,12 @@ class ClientSessions:
 
     # --- said to the user, never to the model ---
 
-    async def _greet(self, session: ClientSession, servers: list[McpServer]) -> None:
+    async def _greet(self, session: ClientSession) -> None:
         """Show what may not precede the answer that names the session."""
         front = session.front
         front.show(outbound.available_commands(COMMANDS))
-        if remote := sorted(server.name for server in servers if not isinstance(server, StdioServer)):
-            said = f"Only stdio is supported, so not called: {', '.join(remote)}"
+        if unused := session.named.unused:
+            said = f"Only stdio is supported, so not called: {', '.join(unused)}"
             front.tell("warning", "MCP servers are not used", said)
         if session.notices:
             front.tell("warning", "Notes for agents that were left out", ". ".join(session.notices))
@@ -157,9 +157,8 @@ class ClientSessions:
         self._tasks.start_soon(tell)
 
 
-def _started_here(servers: list[McpServer]) -> tuple[ServerSpec, ...]:
-    """Return those that are started as processes; the others are named to the user as unused."""
-    return tuple(
+def _named(servers: list[McpServer]) -> NamedServers:
+    specs = tuple(
         ServerSpec(
             name=server.name,
             command=server.command,
@@ -169,3 +168,4 @@ def _started_here(servers: list[McpServer]) -> tuple[ServerSpec, ...]:
         for server in servers
         if isinstance(server, StdioServer)
     )
+    return NamedServers(specs, tuple(sorted(server.name for server in servers if not isinstance(server, StdioServer))))

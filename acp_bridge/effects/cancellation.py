@@ -3,12 +3,17 @@
 Owns, too, what becomes of a cancellation that nobody asked for.
 """
 
-from asyncio import CancelledError, current_task  # noqa: TID251  what only asyncio has is asked of it alone
+import importlib
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Final
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
+
+
+_OF_ASYNCIO: Final = ("asyncio.exceptions", "CancelledError")
+"""By name: with trio nobody need load asyncio, and nobody waits for it before there is a loop."""
 
 
 class StrayCancellation(RuntimeError):
@@ -27,7 +32,9 @@ async def no_stray_cancellation() -> AsyncGenerator[None]:
     """
     try:
         yield
-    except CancelledError as exc:
+    except BaseException as exc:
+        if not any((kind.__module__, kind.__name__) == _OF_ASYNCIO for kind in type(exc).__mro__):
+            raise
         if not _is_being_cancelled():
             raise StrayCancellation("something that it awaited was cancelled, and not by its caller") from exc
         await checkpoint_if_cancelled()  # a scope ends by nothing but a cancellation of its own; this need not be one
@@ -37,7 +44,7 @@ async def no_stray_cancellation() -> AsyncGenerator[None]:
 def _is_being_cancelled() -> bool:
     """Whether somebody cancels the task that runs, by asyncio's own means or by a scope."""
     try:
-        task = current_task()
+        task = importlib.import_module("asyncio").current_task()
     except RuntimeError:  # trio runs: its own cancellation is of another type, so this one was nobody's
         return False
     return task is None or task.cancelling() > 0 or anyio.get_current_task().has_pending_cancellation()

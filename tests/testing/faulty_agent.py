@@ -56,7 +56,7 @@ def an_update_before_the_session_is_known() -> None:
 
     async def greet_first(self: Any, *args: Any, **more: Any) -> Any:
         session = await make(self, *args, **more)
-        await self._greet(session, [])
+        await self._greet(session)
         return session
 
     client_sessions.ClientSessions.new = greet_first
