@@ -11,7 +11,6 @@ from typing import Final
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
-
 _OF_ASYNCIO: Final = ("asyncio.exceptions", "CancelledError")
 """By name: with trio nobody need load asyncio, and nobody waits for it before there is a loop."""
 
