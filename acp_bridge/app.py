@@ -28,7 +28,7 @@ from acp_bridge.bridge import Handshake
 from acp_bridge.config import Config
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, leaves
 from acp_bridge.errors import ConfigError
-from acp_bridge.rpc import Peer, Wire
+from acp_bridge.rpc import Connection, Peer
 
 if TYPE_CHECKING:  # the types of what the warm-up imports: `initialize` must not wait for them, and a typo must be seen
     from acp_bridge.bridge.bridge import Bridge
@@ -108,7 +108,7 @@ def _end_process_after(seconds: float, code: Callable[[], int]) -> threading.Tim
 
 async def serve(
     config: Config,
-    wire: Wire,
+    wire: Connection,
     *,
     store: "Store | None" = None,
     policy: "Policy | None" = None,
@@ -122,7 +122,7 @@ async def serve(
 
     Args:
         config: all settings.
-        wire: the claimed descriptors, or any two others.
+        wire: the claimed descriptors, any two others, or memory (`MemoryWire.pair`).
         store, policy, open_model, tools, observers, system: see `acp_bridge.replacements.Replacements`.
         client: the client's capabilities, if its `initialize` was answered already (see `acp_bridge.startup`).
     """
@@ -222,7 +222,7 @@ def _warm_up(config: Config) -> None:
     runtime.preload_route(config)
 
 
-async def _serve_peer(peer: Peer, wire: Wire, ending: Ending) -> None:
+async def _serve_peer(peer: Peer, wire: Connection, ending: Ending) -> None:
     await peer.serve()
     if wire.broken.is_set():
         ending.begin(EXIT_FAILURE, "the client takes no more")
@@ -230,7 +230,7 @@ async def _serve_peer(peer: Peer, wire: Wire, ending: Ending) -> None:
         ending.begin(0, "the input has ended")
 
 
-async def _watch_reader(wire: Wire, ending: Ending) -> None:
+async def _watch_reader(wire: Connection, ending: Ending) -> None:
     """End the program when its client has taken nothing for a minute although there is much to take."""
     while True:
         taken = wire.written_bytes

@@ -15,7 +15,6 @@ from .composition import Given, Key, Part, composed, leaves
 from .deadline import Deadline, last_words
 from .hosting import Hosting, hosting, manages_itself
 from .long_lived import let_go, long_lived
-from .registry import Registration, Registry
 
 __all__ = [
     "Cancellation",
@@ -24,8 +23,6 @@ __all__ = [
     "Hosting",
     "Key",
     "Part",
-    "Registration",
-    "Registry",
     "StrayCancellation",
     "close_together",
     "composed",

@@ -42,7 +42,7 @@ from .messages import (
     RpcError,
     Success,
 )
-from .peer import Admitted, Handler, Peer, Transport
+from .peer import Admitted, Connection, Handler, Peer, Transport
 from .stdio import Wire, open_stdio
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "PARSE_ERROR",
     "REQUEST_CANCELLED",
     "Admitted",
+    "Connection",
     "Disconnected",
     "Failure",
     "Handler",

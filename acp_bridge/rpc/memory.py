@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from types import TracebackType
 from typing import Final, Self
 
 import anyio
@@ -12,9 +13,14 @@ LATE_SIZE: Final = 512 * 1024
 
 
 class MemoryWire:
-    """A `Transport`, one of a pair."""
+    """A `Connection`, one of a pair; leaving it closes it.
+
+    Attributes:
+        broken: never set: memory takes everything.
+    """
 
     def __init__(self, incoming: "_Lane", outgoing: "_Lane") -> None:
+        self.broken = anyio.Event()
         self._incoming = incoming
         self._outgoing = outgoing
 
@@ -23,6 +29,14 @@ class MemoryWire:
         """Two ends: what one sends the other receives."""
         there, back = _Lane(), _Lane()
         return cls(there, back), cls(back, there)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     async def receive(self) -> bytes:
         """The next bytes; `b""` once the other end is closed and all it sent was received."""
@@ -33,6 +47,11 @@ class MemoryWire:
     def send(self, line: bytes) -> None:
         """Queue `line` for the other end. Never blocks and always accepts."""
         self._outgoing.put(line)
+
+    @property
+    def written_bytes(self) -> int:
+        """How much the other end has received so far."""
+        return self._outgoing.taken
 
     @property
     def congested(self) -> bool:
@@ -70,6 +89,7 @@ class _Lane:
     def __init__(self) -> None:
         self.blocks: deque[bytes] = deque()
         self.pending = 0
+        self.taken = 0
         self.closed = False
         self._changed = anyio.Event()
 
@@ -84,6 +104,7 @@ class _Lane:
             return b""
         block = self.blocks.popleft()
         self.pending -= len(block)
+        self.taken += len(block)
         self._change()
         return block
 

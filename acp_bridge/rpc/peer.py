@@ -66,6 +66,30 @@ class Transport(Protocol):
         ...
 
 
+class Connection(Transport, Protocol):
+    """A transport with a beginning and an end: what an agent is served on. There are `Wire` and `MemoryWire`."""
+
+    @property
+    def broken(self) -> anyio.Event:
+        """Set once the other side takes no more; the input ends with it."""
+        ...
+
+    @property
+    def written_bytes(self) -> int:
+        """How much the other side has taken so far; what does not grow for a minute is not read."""
+        ...
+
+    async def __aenter__(self) -> Self:
+        """Begin to carry."""
+        ...
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Send no more."""
+        ...
+
+
 Handler: TypeAlias = Callable[[], Awaitable[Any]]
 
 

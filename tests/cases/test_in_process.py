@@ -14,7 +14,7 @@ from harness.script import hang, say, use, written
 
 from acp_bridge.app import serve
 from acp_bridge.config import load
-from acp_bridge.rpc import Wire
+from acp_bridge.rpc import METHOD_NOT_FOUND, Handler, MemoryWire, Notification, Peer, Request, RpcError, Wire
 from acp_bridge.session import Header, HeldSession, Record
 from acp_bridge.storage import MemoryStore
 
@@ -132,3 +132,34 @@ async def test_a_host_outlives_the_agent_that_it_served(tmp_path: Path) -> None:
     began = time.monotonic()
     await anyio.sleep(3)  # longer than the deadline and the watchdog behind it
     assert time.monotonic() - began >= 3
+
+
+async def test_an_agent_is_served_through_memory_and_ends_with_its_client(tmp_path: Path) -> None:
+    script = written(tmp_path / "s.json", say("Hello."))
+    environment = {"ACP_BRIDGE_MODEL": f"scripted:{script}", "PATH": os.environ["PATH"]}
+    store, codes = TracedStore(), list[int]()
+    agents_end, editors_end = MemoryWire.pair()
+    said: list[Notification] = []
+    answer: Any = None
+
+    def refuse(request: Request) -> Handler:
+        raise RpcError(METHOD_NOT_FOUND, request.method)
+
+    async def agent() -> None:
+        codes.append(await serve(load(environment), agents_end, store=store))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(agent)
+            editor = Peer(editors_end, admit=refuse, notify=said.append)
+            async with editors_end, editor, anyio.create_task_group() as hearing:
+                hearing.start_soon(editor.serve)
+                await editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+                session = await editor.request("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+                prompt = {"sessionId": session["sessionId"], "prompt": [{"type": "text", "text": "Hi"}]}
+                answer = await editor.request("session/prompt", prompt)
+                hearing.cancel_scope.cancel()
+    assert answer == {"stopReason": "end_turn"}
+    assert any("Hello." in str(notification.params) for notification in said)
+    assert codes == [0]
+    assert store.trace[-3:] == ["step/end", "turn/end", "closed"]
