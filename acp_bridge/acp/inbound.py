@@ -255,5 +255,15 @@ def parsed(model: type[InboundT], params: Any) -> InboundT:
         return model.model_validate(params)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if part not in ("text", "stdio")) or "params"
-        raise ValueError(f"{place}: {first['msg']}".replace("\n", " ")) from None
+        said = first["msg"].removeprefix("Value error, ").replace("\n", " ")
+        raise ValueError(f"{_place(first['loc'])}: {said}") from None
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    """Return the member's path as it stands in the message: behind an index, pydantic names the kind that it took."""
+    parts = [part for n, part in enumerate(loc) if not _is_kind(loc, n)]
+    return ".".join(map(str, parts)) or "params"
+
+
+def _is_kind(loc: tuple[int | str, ...], n: int) -> bool:
+    return 0 < n < len(loc) - 1 and isinstance(loc[n - 1], int) and isinstance(loc[n], str)

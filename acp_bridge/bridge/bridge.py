@@ -5,6 +5,7 @@ nor which model there is.
 """
 
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -321,8 +322,11 @@ async def _place(cwd: str, additional: list[str]) -> Place:
     try:
         return await place_of(cwd, additional)
     except UnusableFolder as exc:
-        said = "cwd or additionalDirectories: no such folder"
-        raise RpcError(INVALID_PARAMS, said, {"details": str(exc)}) from exc
+        raise RpcError(INVALID_PARAMS, f"{_named(exc, cwd)}: no such folder", {"details": str(exc)}) from exc
+
+
+def _named(unusable: UnusableFolder, cwd: str) -> str:
+    return "cwd" if unusable.path in (cwd, os.path.normpath(cwd)) else "additionalDirectories"
 
 
 def _stop_reason(outcome: Outcome) -> StopReason:
