@@ -29,7 +29,7 @@ from acp_bridge.agent import Assembly, Job, NamedServers, OpenSession, OpenSessi
 from acp_bridge.config import Config
 from acp_bridge.content import Failure, PromptBlock, Text, mended_block
 from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves, no_stray_cancellation
-from acp_bridge.errors import ConfigError, SessionInUse
+from acp_bridge.errors import ConfigError
 from acp_bridge.llm import Model
 from acp_bridge.replacements import Replacements
 from acp_bridge.runtime import ASSEMBLY, SESSIONS, configured_servers, parts
@@ -372,9 +372,8 @@ class Runtime:
             place = await place_of(header.cwd, header.roots)
         else:
             place = await place_of(cwd)
-        if self._opened.find(session_id) is not None:
-            raise SessionInUse(f"session {session_id} is open in this process", session_id=session_id)
-        taken = await self._opened.take(session_id, place, self._named(servers), partial(_Front, permit))
+        make_front = partial(_Front, permit)  # who asks for permission is one caller's, so the session is, too
+        taken = await self._opened.take(session_id, place, self._named(servers), make_front, shared=False)
         session = self._driven(taken.session, taken.recovery)
         if taken.unsaved is not None:
             with last_words(CLOSE_S):

@@ -18,7 +18,15 @@ from anyio.abc import TaskGroup
 
 from acp_bridge.content import Failure
 from acp_bridge.effects import Deadline, close_together, last_words
-from acp_bridge.errors import BarrierFailed, ProgramEnding, StoreBusy, StoreError, StoreReplaced, TurnUnderWay
+from acp_bridge.errors import (
+    BarrierFailed,
+    ProgramEnding,
+    SessionInUse,
+    StoreBusy,
+    StoreError,
+    StoreReplaced,
+    TurnUnderWay,
+)
 from acp_bridge.redaction import together
 from acp_bridge.session import HeldSession, Journal, Place, Recovery, Sessions, recovery_of
 from acp_bridge.tools import Commands, Files, McpServers, ServerSpec, Tool
@@ -189,11 +197,20 @@ class OpenSessions(Generic[FrontT]):
         place: Place,
         named: NamedServers | None = None,
         make_front: Callable[[Journal], FrontT] | None = None,
+        *,
+        shared: bool = True,
     ) -> Taken[FrontT]:
         """Return the session, from here if it is open, else from the store, repaired and behind its open barrier.
 
         What is named now are the session's folders and servers, so one that is open with others is closed and taken
         anew; so is one whose log is somebody else's now. Without a list of servers, those of an open session stay.
+
+        Args:
+            session_id: which one.
+            place: its folders now.
+            named: its servers now.
+            make_front: makes its front, if it is not open.
+            shared: whether one that is open here is given to whoever asks; else it is in use.
 
         Raises:
             StoreError: as the store says.
@@ -202,6 +219,8 @@ class OpenSessions(Generic[FrontT]):
         """
         async with self._alone(session_id):
             if (session := self.find(session_id)) is not None:
+                if not shared:
+                    raise SessionInUse(f"session {session_id} is open in this process", session_id=session_id)
                 if isinstance(session.agent.journal.failure, StoreReplaced):
                     await self._drop(session)
                 elif session.place == place and named in (None, session.named):
@@ -347,7 +366,7 @@ class OpenSessions(Generic[FrontT]):
     async def _give_up(self, session: OpenSession[FrontT]) -> None:
         """End an agent that does not come to quiet, and answer for it."""
         failure = Failure(kind="not_saved", message="the session was closed before the turn's end was on disk")
-        for job in session.jobs:
+        for job in tuple(session.jobs):  # whoever hears of its end takes it out
             job.finish(Outcome(reason="error", failure=failure))
         session.agent.abandon()
         with anyio.move_on_after(_GIVEN_UP_S):
