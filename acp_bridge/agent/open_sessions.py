@@ -320,11 +320,28 @@ class OpenSessions(Generic[FrontT]):
         """
         async with self._alone(session_id):
             session = self._open.get(session_id)
-            if only is not None and session is not only:
-                return
-            if session is not None:
-                await self._close(session)
-            await self._let_go(session_id)
+            if only is None or session in (None, only):
+                await self._put_away(session_id)
+
+    async def delete(self, session_id: str) -> None:
+        """Put a session away and delete it, before anybody who asks for it meanwhile can have it again.
+
+        Raises:
+            StoreError: as the store says, or it is being written still.
+        """
+        async with self._alone(session_id):
+            try:
+                await self._put_away(session_id)
+            except (StoreBusy, SessionInUse):
+                raise
+            except StoreError as exc:  # what is deleted need not be saved
+                logger.info("session %s is deleted unsaved: %s", session_id, exc)
+            await self._sessions.store.delete(session_id)
+
+    async def _put_away(self, session_id: str) -> None:
+        if (session := self._open.get(session_id)) is not None:
+            await self._close(session)
+        await self._let_go(session_id)
 
     async def _close(self, session: OpenSession[FrontT]) -> None:
         session_id = session.session_id

@@ -31,7 +31,7 @@ from acp_bridge.acp.inbound import (
 from acp_bridge.acp.outbound import Json, StopReason
 from acp_bridge.agent import Assembly, Job, Outcome, UnknownOption, UnusableFolder, UnusableRoute, place_of
 from acp_bridge.effects import Deadline
-from acp_bridge.errors import BarrierFailed, BridgeError, ConfigError, SessionInUse, StoreBusy, StoreError
+from acp_bridge.errors import BarrierFailed, BridgeError, ConfigError
 from acp_bridge.rpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -221,13 +221,7 @@ class Bridge:
         return {}
 
     async def _delete(self, params: OneSession) -> Json:
-        try:
-            await self._close(params)
-        except (StoreBusy, SessionInUse):
-            raise
-        except StoreError as exc:  # what is deleted need not be saved
-            logger.info("session %s is deleted unsaved: %s", params.session_id, exc)
-        await self._sessions.store.delete(params.session_id)
+        await self._opened.delete(params.session_id)
         return {}
 
     async def _set_mode(self, params: SetMode) -> Json:

@@ -119,6 +119,14 @@ class ClientSessions:
         """
         await self._open.put_away(session_id)
 
+    async def delete(self, session_id: str) -> None:
+        """Put a session away and delete it, before anybody who asks for it meanwhile can have it again.
+
+        Raises:
+            StoreError: as the store says, or it is being written still.
+        """
+        await self._open.delete(session_id)
+
     async def leave(self, deadline: Deadline) -> None:
         """Bring every agent to quiet, its turn closed, on disk and answered, and end their servers.
 

@@ -1,6 +1,6 @@
 """The life of a session on one connection: who finds it, what is said of it, and what ends with it."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -15,7 +15,7 @@ from acp_bridge.bridge.client_sessions import ClientSessions
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Text
 from acp_bridge.effects import Deadline
-from acp_bridge.errors import ProgramEnding
+from acp_bridge.errors import ProgramEnding, SessionNotFound, StoreError
 from acp_bridge.llm import Model
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import HeldSession, Place, Sessions
@@ -53,6 +53,14 @@ class Remote(CountingStore):
 
     async def hold(self, session_id: str) -> HeldSession:
         return RemoteSession(await self.memory.hold(session_id), self)
+
+
+class Unhurried(CountingStore):
+    """A store that takes its time to delete."""
+
+    async def delete(self, session_id: str) -> None:
+        await anyio.wait_all_tasks_blocked()
+        await super().delete(session_id)
 
 
 class World:
@@ -227,3 +235,30 @@ async def test_a_closing_that_does_not_end_does_not_hold_the_program_up() -> Non
                 await stuck.wait()
                 client.cancel_scope.cancel()
                 await opened.leave(Deadline.after(1))
+
+
+async def test_who_asks_for_a_session_that_is_being_deleted_is_told_that_there_is_none() -> None:
+    world, answers = World(Unhurried()), list[Exception | None]()
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            entry = await opened.new(world.place, [])
+            entry.agent.submit((Text(text="Go."),))
+            await world.model.door.reached.wait()
+            await anyio.wait_all_tasks_blocked()
+            world.store.door.shut()  # the turn's end waits for the disk, and the delete for it
+
+            async def answered(ask: Awaitable[object]) -> None:
+                try:
+                    await ask
+                except StoreError as exc:
+                    answers.append(exc)
+                else:
+                    answers.append(None)
+
+            async with anyio.create_task_group() as asking:
+                asking.start_soon(answered, opened.delete("s1"))
+                await world.store.door.reached.wait()
+                asking.start_soon(answered, opened.take("s1", world.place, None))
+                await anyio.wait_all_tasks_blocked()
+                world.store.door.open()
+            assert [type(answer) for answer in answers] == [type(None), SessionNotFound]

@@ -88,8 +88,8 @@ async def test_a_session_whose_turn_does_not_end_is_given_up_by_a_close_and_can_
     with anyio.fail_after(20):
         async with open_runtime(config(tmp_path), policy=EndlessTurns(), open_model=lambda _route: model) as runtime:
             session = await runtime.new_session(str(tmp_path))
+            outcomes: list[object] = []
             async with anyio.create_task_group() as tasks:
-                outcomes: list[object] = []
 
                 async def prompt() -> None:
                     async with session.prompt("hello") as turn:
