@@ -1,9 +1,9 @@
-"""Agents are started warm in every test but those that are about the start."""
+"""Agents are started warm in every test but those that are about the start; what is asynchronous runs on both loops."""
 
 from collections.abc import Generator
 
 import pytest
-from harness.warm import STARTS
+from support.warm import STARTS
 
 STARTS.install()
 
@@ -16,6 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Read the option."""
     STARTS.cold = STARTS.cold or bool(config.getoption("--cold"))
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Both event loops, unless a module has one of its own to say."""
+    return request.param
 
 
 @pytest.hookimpl(wrapper=True)

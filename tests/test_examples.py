@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from cases.parts import Asking
+from support.parts import Asking
 
 from acp_bridge.config import load
 from acp_bridge.content import JsonObject

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.client import Client
-from harness.script import AWKWARD, fail, hang, pieces, say, use, use_all, written
+from support.client import Client
+from support.script import AWKWARD, fail, hang, pieces, say, use, use_all, written
 
 ANSWERS = (
     say("Hello, you.", when="say hello"),

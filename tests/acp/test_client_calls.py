@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import log
-from harness.client import DISMISSED, Client, choosing, selected
-from harness.script import use, written
+from support import log
+from support.client import DISMISSED, Client, choosing, selected
+from support.script import use, written
 
 Start = Callable[..., Client]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.client import Client, choosing
+from support.client import Client, choosing
 
 
 def options(agent: Client, session: str, config: str, value: Any) -> dict[str, str]:

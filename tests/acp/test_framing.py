@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness.client import Client, choosing, prompt_params
-from harness.script import AWKWARD
+from support.client import Client, choosing, prompt_params
+from support.script import AWKWARD
 
 START = Callable[..., Client]
 

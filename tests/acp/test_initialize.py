@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.client import Client
+from support.client import Client
 
 import acp_bridge
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from harness.client import Client, choosing, prompt_params
+from support.client import Client, choosing, prompt_params
 
 BEYOND_DOUBLES = 2**53 + 1
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import log
-from harness.client import Client, choosing, prompt_params
-from harness.script import fail, say, use, use_all, written
+from support import log
+from support.client import Client, choosing, prompt_params
+from support.script import fail, say, use, use_all, written
 
 Start = Callable[..., Client]
 
@@ -150,7 +150,7 @@ def test_each_answer_to_a_slash_command_is_a_message_of_its_own(agent: Client, s
 
 def test_no_object_has_a_member_that_the_schema_does_not_name(agent: Client, session: str) -> None:
     """R59: no root key outside the schema on any outgoing object; the client's judge is shown to see them."""
-    from harness.schema import faults
+    from support.schema import faults
 
     agent.permit = choosing("allow_once")
     turn(agent, session, "do three things")

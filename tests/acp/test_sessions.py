@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.client import Client, choosing, prompt_params
-from harness.log import kinds
-from harness.processes import gone, pids_in, writing_pids
-from harness.script import say, use, written
+from support.client import Client, choosing, prompt_params
+from support.log import kinds
+from support.processes import gone, pids_in, writing_pids
+from support.script import say, use, written
 
 Start = Callable[..., Client]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import anyio
 import pytest
-from agent.world import ToldTool, World, asks
 from anyio.lowlevel import checkpoint
-from session.provider import accept
+from support.strict_provider import accept
+from support.world import ToldTool, World, asks
 
 from acp_bridge.content import Text
 from acp_bridge.session import TurnEnded, closers

@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from agent.world import Shut, ToldTool, World, asks
+from support.world import Shut, ToldTool, World, asks
 
 from acp_bridge.checkpoint import CheckpointPolicy, Options
 from acp_bridge.errors import BarrierFailed, BarrierTimeout

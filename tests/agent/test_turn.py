@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
-from agent.world import Shut, ToldTool, World, asks
-from session.provider import accept
+from support.strict_provider import accept
+from support.world import Shut, ToldTool, World, asks
 
 from acp_bridge.agent import Job, Options, Outcome, Phase
 from acp_bridge.agent.offer import Offer

@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.client import Client
-from harness.script import pieces, say, use, written
+from support.client import Client
+from support.script import pieces, say, use, written
 
 PIECES = 40_000
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import anyio
-from agent.world import CountingStore, ToldTool, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.world import CountingStore, ToldTool, World
 
 from acp_bridge.bridge.updates import replay
 from acp_bridge.checkpoint import CoarsePolicy

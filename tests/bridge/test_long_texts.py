@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import orjson
 import pytest
-from agent.world import World
-from harness.client import Client
-from harness.script import written
+from support.client import Client
+from support.script import written
+from support.world import World
 
 from acp_bridge.bridge.updates import live, replay
 from acp_bridge.content import Diff, Image, PromptBlock, Resource, ResourceLink, Text, ToolRequest

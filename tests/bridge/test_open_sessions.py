@@ -7,7 +7,7 @@ from typing import cast
 
 import anyio
 import pytest
-from agent.world import CountingSession, CountingStore, NoCommands, ToldModel, ToldPeer
+from support.world import CountingSession, CountingStore, NoCommands, ToldModel, ToldPeer
 
 from acp_bridge.acp import ClientCapabilities
 from acp_bridge.agent import Assembly, Models, Parts, Settings

@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
-from harness.client import Client
-from harness.script import hang, say, written
+from support.client import Client
+from support.script import hang, say, written
 
 
 def test_a_prompt_is_answered_behind_the_replay_that_is_under_way(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
-from agent.world import ToldTool, World, asks
+from support.world import ToldTool, World, asks
 
 from acp_bridge.bridge.updates import live, replay
 from acp_bridge.content import Text, ToolRequest

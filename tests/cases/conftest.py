@@ -4,8 +4,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-
-from .lives import Start, agents
+from support.lives import Start, agents
 
 
 @pytest.fixture

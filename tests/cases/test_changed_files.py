@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from agent.world import ToldTool, World, asks
+from support.world import ToldTool, World, asks
 
 from acp_bridge.acp import ClientCapabilities
 from acp_bridge.bridge.client_files import ClientFiles

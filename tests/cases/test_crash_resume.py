@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 from crash.kills.provider import Provider, Reply, Wanted
-from harness import log
-from harness.client import Client, clean_environment, prompt_params
-from harness.processes import eventually, gone, pids_in, writing_pids
-from harness.script import fail, hang, say, use, use_all, written
+from support import log
+from support.client import Client, clean_environment, prompt_params
+from support.lives import Start, answering, cards, events, last_words, load, mostly_slow, said, words
+from support.processes import eventually, gone, pids_in, writing_pids
+from support.script import fail, hang, say, use, use_all, written
 
 from acp_bridge.acp import CONTINUE, SESSION_IN_USE, UNSAVED
-
-from .lives import Start, answering, cards, events, last_words, load, mostly_slow, said, words
 
 pytestmark = pytest.mark.slow  # the kill table, in small, stands for these in the quick run
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from harness.client import Client
-from harness.processes import eventually, gone, pids_in, writing_pids
-from harness.script import hang, say, use, written
-
-from .lives import FULL, Json, Start, events, load
+from support.client import Client
+from support.lives import FULL, Json, Start, events, load
+from support.processes import eventually, gone, pids_in, writing_pids
+from support.script import hang, say, use, written
 
 pytestmark = pytest.mark.slow  # the kill table, in small, stands for these in the quick run
 
@@ -70,7 +69,7 @@ def stubborn(project: Path, tmp_path: Path) -> Made:
         )
         environment = {
             **FULL,
-            "ACP_BRIDGE_CHECKPOINT_POLICY": "cases.stubborn:policy",
+            "ACP_BRIDGE_CHECKPOINT_POLICY": "support.stubborn:policy",
             "PYTHONPATH": f"{Path(__file__).parents[1]}:{os.environ.get('PYTHONPATH', '')}",
             "STUBBORN": what,
             "TRACE": str(tmp_path / "trace"),

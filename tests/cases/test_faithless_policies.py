@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from agent.world import ToldTool, World, asks
+from support.world import ToldTool, World, asks
 
 from acp_bridge.checkpoint import CheckpointPolicy, CoarsePolicy
 from acp_bridge.config import load

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from harness.script import hang, say, use, written
+from support.script import hang, say, use, written
 
 from acp_bridge.app import serve
 from acp_bridge.config import load

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from agent.world import CountingStore, World
+from support.world import CountingStore, World
 
 from acp_bridge.content import Text
 from acp_bridge.session import closers, recovery_text

@@ -10,8 +10,9 @@ from typing import Any
 
 import anyio
 import pytest
-from harness.client import prompt_params
-from harness.script import pieces, say, use, use_all, written
+from support.client import prompt_params
+from support.lives import Json, Start, cards, events, load, mostly_slow, said, words
+from support.script import pieces, say, use, use_all, written
 
 from acp_bridge.content import Text
 from acp_bridge.session import (
@@ -27,8 +28,6 @@ from acp_bridge.session import (
     UserMessage,
 )
 from acp_bridge.storage import JsonlStore
-
-from .lives import Json, Start, cards, events, load, mostly_slow, said, words
 
 UNKNOWN = ["AAAAAAAAAAAAAAAAAAAAAA", "", "..", "../../etc/passwd", "a/b", "%2e%2e", "C:\\x", "x" * 10_000, "nul\0"]
 

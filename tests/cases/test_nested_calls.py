@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.parts import Asking, Greet, config
 
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
@@ -25,8 +26,6 @@ from acp_bridge.session import (
 )
 from acp_bridge.session.log import Log
 from acp_bridge.tools import Access, Call, Choice, Question, ToolOutput
-
-from .parts import Asking, Greet, config
 
 pytestmark = pytest.mark.anyio
 

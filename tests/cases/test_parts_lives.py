@@ -6,12 +6,11 @@ from typing import Any
 
 import anyio
 import pytest
+from support.parts import Asking, Audit, Greet, config
 
 from acp_bridge.errors import ConfigError
 from acp_bridge.headless import open_runtime
 from acp_bridge.storage import MemoryStore
-
-from .parts import Asking, Audit, Greet, config
 
 pytestmark = pytest.mark.anyio
 

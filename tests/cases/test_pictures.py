@@ -14,10 +14,12 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from agent.world import CountingStore, ToldModel, ToldTool, World
 from crash.kills.provider import Asked, Provider, Reply, Wanted
-from harness.client import clean_environment
-from pixels import jpeg, png, png_of_size
+from support.client import clean_environment
+from support.lives import Json, Start, answering, cards, load
+from support.parts import Asking, Greet, config
+from support.pixels import jpeg, png, png_of_size
+from support.world import CountingStore, ToldModel, ToldTool, World
 
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import StoreError, ToolError
@@ -26,9 +28,6 @@ from acp_bridge.limits import PICTURE
 from acp_bridge.session import FromTools, ModelRequest, ToolResult
 from acp_bridge.session.events import contents_named
 from acp_bridge.tools import Call, Picture, ToolOutput
-
-from .lives import Json, Start, answering, cards, load
-from .parts import Asking, Greet, config
 
 ASKS = [{"tools": [{"name": "shoot", "arguments": {}}]}, {"text": "Seen."}]
 

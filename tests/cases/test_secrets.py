@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.script import fail, use, use_all
 from hypothesis import given
 from hypothesis import strategies as st
+from support.alone import alone
+from support.script import fail, use, use_all
 
 from acp_bridge.cli import inspection
 from acp_bridge.content import JsonObject
@@ -18,8 +19,6 @@ from acp_bridge.redaction import Secrets, is_secret_name, secrets_in, secrets_in
 from acp_bridge.text import describe
 from acp_bridge.tools.mcp.results import MAX_TEXT, output_of
 from acp_bridge.tools.mcp.spec import ServerSpec
-
-from .alone import alone
 
 KEY = "sk-0123456789-abcdefghij-0123456789"
 

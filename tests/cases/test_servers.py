@@ -6,11 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from harness.client import prompt_params
-from harness.processes import eventually
-from harness.script import say, use, written
-
-from .lives import Json, Start, cards, events, said
+from support.client import prompt_params
+from support.lives import Json, Start, cards, events, said
+from support.processes import eventually
+from support.script import say, use, written
 
 ODD = Path(__file__).parents[1] / "tools" / "mcp" / "servers" / "odd.py"
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from agent.world import World
+from support.world import World
 
 from acp_bridge.agent import Models, Settings, UnusableRoute
 from acp_bridge.config import load

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from harness.script import say, use, written
+from support.script import say, use, written
 
 from acp_bridge.app import serve
 from acp_bridge.config import load

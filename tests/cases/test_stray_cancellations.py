@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.parts import Asking, Greet, config
 
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import JsonObject
@@ -19,8 +20,6 @@ from acp_bridge.session import Durable, ModelRequest, ToolResult
 from acp_bridge.session.store import SessionFilter
 from acp_bridge.storage import MemoryStore
 from acp_bridge.tools import Access, Call, Choice, Question, ToolOutput
-
-from .parts import Asking, Greet, config
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 import pytest
-from llm.dialects import KEY, AnthropicDialect, Dialect, OpenAIDialect
-from llm.server import CHUNKED, LAST_CHUNK, Reply, Server, Step, chunk, event, serving, sse
+from support.dialects import KEY, AnthropicDialect, Dialect, OpenAIDialect
+from support.server import CHUNKED, LAST_CHUNK, Reply, Server, Step, chunk, event, serving, sse
 
 from acp_bridge.agent import Outcome
 from acp_bridge.config import load

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.parts import Asking, Audit, Greet, config, raises
 
 from acp_bridge.config import load
 from acp_bridge.content import Diff, Image, Text
@@ -18,8 +19,6 @@ from acp_bridge.session import AssistantMessage, ModelRequest, Record, ToolCalle
 from acp_bridge.session.store import SessionFilter
 from acp_bridge.storage import MemoryStore
 from acp_bridge.tools import Access, Choice, Drawing, Question, ToolOutput
-
-from .parts import Asking, Audit, Greet, config, raises
 
 pytestmark = pytest.mark.anyio
 
@@ -411,7 +410,7 @@ async def test_an_observer_is_told_of_a_session_from_its_opening_on_and_changes_
 
 MODULE = '''
 """Parts by name."""
-from cases.parts import Audit, Greet
+from support.parts import Audit, Greet
 from cases.test_third_parties import Speaking
 from acp_bridge.llm import Finished, TextDelta
 from acp_bridge.storage import MemoryStore

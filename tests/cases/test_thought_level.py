@@ -5,8 +5,8 @@ from typing import Any
 
 import anyio
 import pytest
-from llm.insisting import ANTHROPIC
-from llm.server import serving, sse
+from support.insisting import ANTHROPIC
+from support.server import serving, sse
 
 from acp_bridge.config import Config, load
 from acp_bridge.errors import ConfigError

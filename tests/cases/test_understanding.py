@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.script import Answer
+from support.alone import alone
+from support.script import Answer
 
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.redaction import Secrets
 from acp_bridge.tools import builtin_tools, hidden_arguments, understood
-
-from .alone import alone
 
 TOOLS = {tool.spec.name: tool for tool in builtin_tools()}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import log
-from harness.client import Client, prompt_params, selected
-from harness.script import say, use, written
+from support import log
+from support.client import Client, prompt_params, selected
+from support.script import say, use, written
 
 from acp_bridge.limits import LINE
 

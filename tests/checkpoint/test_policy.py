@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
-from agent.world import ToldTool, World, asks
+from support.world import ToldTool, World, asks
 
 from acp_bridge.checkpoint import CheckpointPolicy, CoarsePolicy, Options, policy_named
 from acp_bridge.checkpoint.policy import WITHOUT_BARRIERS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cli.conversations import Home
+from support.conversations import Home
 
 from acp_bridge.cli import main as cli
 

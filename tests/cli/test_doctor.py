@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from cli.conftest import Ran, Run, Terminal
-from cli.conversations import Home, talked
+from support.conversations import Home, talked
 
 from acp_bridge.cli.doctor.storage import storage
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from cli.conftest import Run, Terminal
-from cli.conversations import Home, talked
+from support.conversations import Home, talked
 
 from acp_bridge import __version__
 from acp_bridge.cli.main import COMMANDS

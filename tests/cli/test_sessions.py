@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 from cli.conftest import Run, Terminal
-from cli.conversations import (
+from rich.cells import cell_len
+from support.conversations import (
     OPENED,
     RECOVERED,
     START,
@@ -20,7 +21,6 @@ from cli.conversations import (
     talked,
     worked,
 )
-from rich.cells import cell_len
 
 from acp_bridge.content import Text
 from acp_bridge.session import (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from harness.client import clean_environment
-from harness.script import Answer, hang, pieces, say, use, use_all, written
+from support.client import clean_environment
+from support.script import Answer, hang, pieces, say, use, use_all, written
 
 COMMAND = str(Path(sys.executable).with_name("acp-bridge"))
 

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from clients.conftest import Desk
-from clients.installed import ACP_CLIENT, from_pypi
+from support.installed import ACP_CLIENT, from_pypi
 
 pytestmark = pytest.mark.slow
 

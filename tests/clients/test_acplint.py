@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from clients.conftest import Desk
-from clients.installed import ACPLINT, from_pypi
-from harness import schema
+from support import schema
+from support.installed import ACPLINT, from_pypi
 
 pytestmark = pytest.mark.slow
 

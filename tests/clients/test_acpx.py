@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 from clients.conftest import Desk
-from clients.installed import ACPX_NEW, ACPX_OLD, NODE, from_npm
-from harness import schema
-from harness.processes import alive, eventually, gone
+from support import schema
+from support.installed import ACPX_NEW, ACPX_OLD, NODE, from_npm
+from support.processes import alive, eventually, gone
 
 pytestmark = pytest.mark.slow
 

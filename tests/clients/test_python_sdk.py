@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 from acp.schema import AllowedOutcome, ClientCapabilities, RequestPermissionResponse, ToolCallProgress, ToolCallStart
 from clients.conftest import Desk
-from harness.processes import eventually
+from support.processes import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from clients.conftest import Desk
-from clients.installed import TYPESCRIPT_SDK, from_npm
+from support.installed import TYPESCRIPT_SDK, from_npm
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from harness import log
-from harness.client import DISMISSED, Client, prompt_params, selected
-from harness.processes import gone, pids_in, writing_pids
-from harness.script import fail, hang, pieces, say, use, use_all, written
+from support import log
+from support.client import DISMISSED, Client, prompt_params, selected
+from support.processes import gone, pids_in, writing_pids
+from support.script import fail, hang, pieces, say, use, use_all, written
 
 Start = Callable[..., Client]
 

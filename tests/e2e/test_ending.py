@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import log
-from harness.client import Client, clean_environment, selected
-from harness.processes import alive, eventually, gone, pids_in, writing_pids
-from harness.script import hang, pieces, say, use, written
+from support import log
+from support.client import Client, clean_environment, selected
+from support.processes import alive, eventually, gone, pids_in, writing_pids
+from support.script import hang, pieces, say, use, written
 
 Start = Callable[..., Client]
 

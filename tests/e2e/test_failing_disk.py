@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from harness.client import Client, RpcFailure
-from harness.script import use, written
+from support.client import Client, RpcFailure
+from support.script import use, written
 
 AGENT = (sys.executable, str(Path(__file__).parent / "failing_disk.py"))
 

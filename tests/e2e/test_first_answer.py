@@ -9,8 +9,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from harness.client import Client, clean_environment
-from harness.script import say, written
+from support.client import Client, clean_environment
+from support.script import say, written
 
 from acp_bridge.acp import ClientCapabilities
 from acp_bridge.descriptors import Claimed

@@ -21,8 +21,8 @@ from acp.schema import (
     ToolCallStart,
     UserMessageChunk,
 )
-from harness.client import clean_environment
-from harness.script import say, use, use_all, written
+from support.client import clean_environment
+from support.script import say, use, use_all, written
 
 COMMAND = str(Path(sys.executable).with_name("acp-bridge"))
 

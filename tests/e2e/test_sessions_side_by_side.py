@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import log
-from harness.client import Client, choosing, selected
-from harness.processes import eventually, pids_in, writing_pids
-from harness.script import hang, say, use, written
+from support import log
+from support.client import Client, choosing, selected
+from support.processes import eventually, pids_in, writing_pids
+from support.script import hang, say, use, written
 
 Start = Callable[..., Client]
 

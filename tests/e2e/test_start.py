@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.client import Client, clean_environment
-from harness.script import say, written
+from support.client import Client, clean_environment
+from support.script import say, written
 
 HEAVY = (
     "pydantic",

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pixels import png
+from support.pixels import png
 
 from acp_bridge.content import Image, JsonObject, Text, Thought, ToolRequest, Usage
 from acp_bridge.llm import Delta, Endpoint, Failed, Finished, TextDelta, ThoughtDelta, ToolDelta

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from llm.dialects import KEY, USAGE, AnthropicDialect, Dialect, OpenAIDialect
-from llm.server import CHUNKED, CUT, LAST_CHUNK, STALL, Gate, Reply, Step, chunk, event, head, serving, sse, status
+from support.dialects import KEY, USAGE, AnthropicDialect, Dialect, OpenAIDialect
+from support.server import CHUNKED, CUT, LAST_CHUNK, STALL, Gate, Reply, Step, chunk, event, head, serving, sse, status
 
 from acp_bridge.content import Text
 from acp_bridge.llm import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta

@@ -12,8 +12,8 @@ import anyio
 import anyio.abc
 import orjson
 import pytest
-from llm.dialects import AnthropicDialect, Dialect, OpenAIDialect
-from llm.server import CHUNKED, LAST_CHUNK, STALL, chunk, event, head, serving, sse, status
+from support.dialects import AnthropicDialect, Dialect, OpenAIDialect
+from support.server import CHUNKED, LAST_CHUNK, STALL, chunk, event, head, serving, sse, status
 
 from acp_bridge.content import Text
 from acp_bridge.limits import ANSWER, CALLS, ERROR_BODY, EVENT, MIB, VALUES

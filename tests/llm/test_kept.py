@@ -7,8 +7,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from llm.insisting import NAMES, Insisting, InsistingAnthropic, insisting
-from llm.server import Reply, Request, Server, serving
+from support.insisting import NAMES, Insisting, InsistingAnthropic, insisting
+from support.server import Reply, Request, Server, serving
 
 from acp_bridge.config import load
 from acp_bridge.headless import Runtime, Session, open_runtime

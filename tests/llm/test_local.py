@@ -14,8 +14,8 @@ from typing import Any
 
 import anyio
 import pytest
-from harness.client import Client
-from harness.processes import alive, eventually, gone
+from support.client import Client
+from support.processes import alive, eventually, gone
 
 from acp_bridge.content import Text
 from acp_bridge.errors import ConfigError

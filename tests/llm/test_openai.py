@@ -8,7 +8,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llm.server import STALL, event, head, serving
+from support.server import STALL, event, head, serving
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink, Text, Thought, ToolRequest, Usage
 from acp_bridge.limits import KEPT

@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
-from llm.dialects import AnthropicDialect, OpenAIDialect
-from llm.server import Reply, Request, serving, sse, status
-from pixels import gif, jpeg, png, png_of_size, webp
+from support.dialects import AnthropicDialect, OpenAIDialect
+from support.pixels import gif, jpeg, png, png_of_size, webp
+from support.server import Reply, Request, serving, sse, status
 
 from acp_bridge.content import Image, Text, ToolRequest
 from acp_bridge.limits import PICTURE

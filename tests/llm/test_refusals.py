@@ -4,9 +4,9 @@ from typing import Any
 
 import anyio
 import pytest
-from llm.dialects import AnthropicDialect, Dialect, OpenAIDialect
-from llm.server import Reply, Request, serving, sse, status
-from pixels import png
+from support.dialects import AnthropicDialect, Dialect, OpenAIDialect
+from support.pixels import png
+from support.server import Reply, Request, serving, sse, status
 
 from acp_bridge.content import Image, Text, Thought, ToolRequest
 from acp_bridge.llm import Delta, Failed, Model

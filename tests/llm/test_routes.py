@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import orjson
 import pytest
-from llm.server import CUT, STALL, serving, status
+from support.server import CUT, STALL, serving, status
 
 from acp_bridge.config import KEY_VARIABLES
 from acp_bridge.content import Failure, Text, Usage

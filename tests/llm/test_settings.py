@@ -5,9 +5,9 @@ from typing import Any
 
 import anyio
 import pytest
-from llm.dialects import KEY, AnthropicDialect, Dialect, OpenAIDialect
-from llm.server import serving, sse
-from llm.socks import socks_proxy
+from support.dialects import KEY, AnthropicDialect, Dialect, OpenAIDialect
+from support.server import serving, sse
+from support.socks import socks_proxy
 
 from acp_bridge.content import Text
 from acp_bridge.errors import ConfigError

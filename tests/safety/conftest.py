@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from harness import log
-from harness.client import Client, Json, Permit, selected
-from harness.script import Answer, written
+from support import log
+from support.client import Client, Json, Permit, selected
+from support.script import Answer, written
 
 Start: TypeAlias = Callable[..., Client]
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import log
-from harness.client import Client, Json, selected
-from harness.script import use, written
-from llm.provider import Asked, Payloads, calls, environment, provider, text
+from support import log
+from support.client import Client, Json, selected
+from support.provider import Asked, Payloads, calls, environment, provider, text
+from support.script import use, written
 
 from .conftest import Asking, Start, TakeTurn
 

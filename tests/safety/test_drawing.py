@@ -5,11 +5,11 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from harness import log
-from harness.client import prompt_params
-from harness.script import use, use_all, written
-from llm.provider import environment, provider
-from llm.server import status
+from support import log
+from support.client import prompt_params
+from support.provider import environment, provider
+from support.script import use, use_all, written
+from support.server import status
 
 from .conftest import Asking, Start, TakeTurn
 

@@ -9,10 +9,10 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from harness import log
-from harness.client import Client
-from harness.processes import eventually, gone, pids_in
-from harness.script import say, use, written
+from support import log
+from support.client import Client
+from support.processes import eventually, gone, pids_in
+from support.script import say, use, written
 
 from .conftest import Start
 

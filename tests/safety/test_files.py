@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from harness.script import use, use_all, written
+from support.script import use, use_all, written
 
 from .conftest import Asking, Start, TakeTurn
 

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.client import Client, clean_environment
-from harness.script import say, use, use_all, written
-from llm.dialects import KEY
-from llm.provider import Asked, Payloads, asked_of, calls, environment, provider, text
-from llm.server import Reply, status
+from support.client import Client, clean_environment
+from support.dialects import KEY
+from support.provider import Asked, Payloads, asked_of, calls, environment, provider, text
+from support.script import say, use, use_all, written
+from support.server import Reply, status
 
 from .conftest import Start, TakeTurn
 

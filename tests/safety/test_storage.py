@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import log
-from harness.client import Client
-from harness.script import say, use, written
+from support import log
+from support.client import Client
+from support.script import say, use, written
 
 from .conftest import Start
 

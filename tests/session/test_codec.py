@@ -6,7 +6,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session.strategies import EVENTS, HEADER, records, texts, values
+from support.strategies import EVENTS, HEADER, records, texts, values
 
 from acp_bridge.session import (
     Event,

@@ -4,8 +4,8 @@ from typing import Any
 
 import anyio
 import pytest
-from agent.world import CountingStore
-from session.strategies import HEADER
+from support.strategies import HEADER
+from support.world import CountingStore
 
 from acp_bridge.content import Text
 from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned, StoreReplaced

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from session.provider import accept
-from session.strategies import ALL_BARRIERS, HEADER, choices, events, walked
+from support.strategies import ALL_BARRIERS, HEADER, choices, events, walked
+from support.strict_provider import accept
 
 from acp_bridge.content import Failure, Text, ToolRequest
 from acp_bridge.errors import IllegalEvent

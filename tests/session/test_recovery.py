@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from session.strategies import ALL_BARRIERS, HEADER
+from support.strategies import ALL_BARRIERS, HEADER
 
 from acp_bridge.content import Text, ToolRequest
 from acp_bridge.session import (

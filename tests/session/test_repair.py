@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from session.provider import accept
-from session.strategies import ALL_BARRIERS, HEADER, choices, walked
+from support.strategies import ALL_BARRIERS, HEADER, choices, walked
+from support.strict_provider import accept
 
 from acp_bridge.content import Effect, Failure, Text, Thought, ToolRequest
 from acp_bridge.session import (

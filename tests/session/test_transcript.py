@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session.strategies import walked
+from support.strategies import walked
 
 from acp_bridge.content import Text, Thought
 from acp_bridge.session import AssistantMessage, Event, FromAssistant, Record, RequestHeader

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from storage.words import header, lines, store_in
+from support.words import header, lines, store_in
 
 from acp_bridge.content import Text
 from acp_bridge.session import (

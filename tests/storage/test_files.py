@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from storage.words import TURN, Counting, header, loaded, made, records, store_in
+from support.words import TURN, Counting, header, loaded, made, records, store_in
 
 from acp_bridge.content import Image
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreError, StorePoisoned, StoreReplaced

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from storage.words import TURN, forget_mark, header, lines, loaded, made, opened, records, resealed, store_in
+from support.words import TURN, forget_mark, header, lines, loaded, made, opened, records, resealed, store_in
 
 from acp_bridge.errors import StoreCorrupt, StoreTooNew, StoreUnsupported
 from acp_bridge.session import Place, Sessions, SessionTitled, StepEnded, StepStarted, TurnEnded, TurnStarted

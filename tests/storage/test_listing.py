@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from storage.words import TURN, forget_mark, header, lines, loaded, made, opened, records, store_in
+from support.words import TURN, forget_mark, header, lines, loaded, made, opened, records, store_in
 
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreCorrupt
 from acp_bridge.session import SessionFilter, SessionSalvaged, SessionTitled, TurnStarted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from storage.words import TURN, Counting, forget_mark, header, lines, loaded, made, opened, records, resealed, store_in
+from support.words import TURN, Counting, forget_mark, header, lines, loaded, made, opened, records, resealed, store_in
 
 from acp_bridge.errors import StoreCorrupt, StorePoisoned, StoreReplaced
 from acp_bridge.session import SessionTitled, TurnStarted

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from storage.words import TURN, header, lines, loaded, made, records, store_in
+from support.words import TURN, header, lines, loaded, made, records, store_in
 
 from acp_bridge.errors import SessionInUse, StoreError, StorePoisoned
 from acp_bridge.session import SessionFilter, SessionTitled, TurnStarted

@@ -11,7 +11,7 @@ from typing import Self
 
 import anyio
 import pytest
-from storage.words import TURN, header, loaded, made, records, store_in
+from support.words import TURN, header, loaded, made, records, store_in
 
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreBusy
 from acp_bridge.session import HeldSession, SessionTitled, TurnStarted

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 import orjson
-from storage.words import TURN, header, records, store_in
+from support.words import TURN, header, records, store_in
 
 from acp_bridge.session import Place, Sessions, SessionTitled
 from acp_bridge.storage.header import parsed

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import log
-from harness.client import Client, Json, selected
-from llm.provider import Asked, Payloads, asked_of, calls, environment, provider, text
-from llm.server import Server
+from support import log
+from support.client import Client, Json, selected
+from support.provider import Asked, Payloads, asked_of, calls, environment, provider, text
+from support.server import Server
 
 OLD, NEW = "fetch_price", "price_of"
 TESTS = f"{sys.executable} check.py"

@@ -5,7 +5,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from pixels import gif, jpeg, png, png_of_size, webp
+from support.pixels import gif, jpeg, png, png_of_size, webp
 
 from acp_bridge.content import Image, Text
 from acp_bridge.errors import ToolError

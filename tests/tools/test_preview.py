@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from agent.world import ToldPeer, ToldTool, World, asks
+from support.world import ToldPeer, ToldTool, World, asks
 
 from acp_bridge.config import load
 from acp_bridge.content import Diff, JsonObject, ShownBlock, Text

@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
-from cases.alone import alone
-from harness.script import use
 from hypothesis import given
 from hypothesis import strategies as st
+from support.alone import alone
+from support.script import use
 
 from acp_bridge.tools.screen import COLUMNS, ROWS, Screen
 

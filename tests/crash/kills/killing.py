@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from crash.kills.judge import Session, Turn, Verdicts, read_log, same_log
 from crash.kills.provider import Asked, Provider, Reply, Wanted
-from harness.client import Client, RpcFailure, selected
+from support.client import Client, RpcFailure, selected
 
 Json: TypeAlias = dict[str, Any]
 

@@ -14,7 +14,7 @@ import pytest
 from crash.kills.judge import Session, Turn, Verdicts, of, read_log
 from crash.kills.killing import fresh_token, load_and_judge
 from crash.kills.provider import Asked, Provider, Reply, Wanted
-from harness.client import Client
+from support.client import Client
 
 pytestmark = pytest.mark.slow  # the kill table, in small, stands for these in the quick run
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from crash.kills.judge import Session, Turn, Verdicts, read_log
 from crash.kills.killing import fresh_token, load_and_judge
-from harness.client import TIMEOUT_S, Client
-from harness.processes import eventually
-from harness.script import say, use, written
+from support.client import TIMEOUT_S, Client
+from support.processes import eventually
+from support.script import say, use, written
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from harness.script import Answer, written
 
 from acp_bridge.config import load
 from acp_bridge.content import Text
 from acp_bridge.headless import Session, allow_nothing, open_runtime
 from acp_bridge.tools import Choice, Question
+
+from .script import Answer, written
 
 
 @dataclass

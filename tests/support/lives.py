@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 from crash.kills.provider import Asked, Provider, Reply
-from harness import log
-from harness.client import Client
+
+from . import log
+from .client import Client
 
 Json: TypeAlias = dict[str, Any]
 Start: TypeAlias = Callable[..., Client]

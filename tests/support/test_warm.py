@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from .client import Client
-from .script import say, use, written
-from .warm import AGENT, STARTS, ordered
+from support.client import Client
+from support.script import say, use, written
+from support.warm import AGENT, STARTS, ordered
 
 SEEN = ("SigBlk", "SigIgn", "SigCgt", "Umask", "Threads", "NoNewPrivs")
 
@@ -34,6 +34,7 @@ def facts(folder: Path) -> dict[str, Any]:
         return {
             "what a command sees": named(str(said)),
             "descriptors": sorted(named(os.readlink(fd).split(":")[0]) for fd in (place / "fd").iterdir()),
+            "command": (place / "cmdline").read_text(),
             "folder": named(os.readlink(place / "cwd")),
             "is a child of this process": int(parent) == os.getpid(),
             "leads a session of its own": int(group) == int(sid) == client.process.pid,
@@ -47,7 +48,10 @@ def test_a_warm_agent_differs_in_nothing_from_a_cold_one(tmp_path: Path) -> None
     (tmp_path / "cold").mkdir()
     warm = facts(tmp_path / "warm")
     with STARTS.all_cold():
-        assert facts(tmp_path / "cold") == warm
+        cold = facts(tmp_path / "cold")
+    assert "forkserver" in warm.pop("command")
+    assert "forkserver" not in cold.pop("command")
+    assert cold == warm
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143)])

@@ -1,6 +1,6 @@
 """Parts that will not end, or fail as they do, planted into a real process; and a trace of the order of its end.
 
-Named by `ACP_BRIDGE_CHECKPOINT_POLICY=cases.stubborn:policy`. Two variables of the environment say the rest:
+Named by `ACP_BRIDGE_CHECKPOINT_POLICY=support.stubborn:policy`. Two variables of the environment say the rest:
 `STUBBORN`, such as `turn hangs` or `storage fails`, and `TRACE`, a file.
 """
 

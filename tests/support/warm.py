@@ -127,8 +127,8 @@ def ordered(said: Mapping[str, Any]) -> dict[str, Any] | None:
     if (
         program is None
         or any(said[name] != value for name, value in _DEFAULTS.items())
-        or any(name.startswith(_READ_AT_THE_START) for name in env)
-        or any(env.get(name, "C.UTF-8") != "C.UTF-8" for name in _LOCALES)
+        or any(value and name.startswith(_READ_AT_THE_START) for name, value in env.items())
+        or any(env.get(name) not in (None, "", "C.UTF-8") for name in _LOCALES)
         or not os.path.isdir(cwd)
     ):
         return None

@@ -1,8 +1,0 @@
-"""Both event loops for every test here."""
-
-import pytest
-
-
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return request.param
