@@ -5,6 +5,8 @@ items is matched by one, text if it is equal, or, written `~text`, contained. Re
 """
 
 import json
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +34,25 @@ def matches(pattern: Any, value: Any) -> bool:
             return type(pattern) is type(value) and pattern == value
 
 
+def read_regular(path: Path) -> bytes | None:
+    """Return what a file holds; None if it cannot be read, or what has its name is a link or no regular file.
+
+    What goes into a trace or a snapshot is handed on: it must not be a file that somebody has only pointed at.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path.parent.resolve() == path.parent
+            return file.read() if regular else None
+    except OSError:
+        return None
+
+
 def log_records(sessions: Path, session_id: str) -> list[Json]:
     """Return the whole lines of a session's log, its header first; none if there is no log."""
-    try:
-        text = (sessions / session_id / "log.jsonl").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    data = read_regular(sessions.resolve() / session_id / "log.jsonl")  # only the home itself may lie behind a link
+    if data is None:
         return []
+    text = data.decode(errors="replace")
     records: list[Json] = []
     for line in text.split("\n")[:-1]:
         try:

@@ -12,7 +12,6 @@ cannot hold: a session that was made before it, and files that no tool named.
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.redaction import Secrets, secrets_in, secrets_in_arguments, together
 from acp_bridge.rpc import Wire
 
-from .facts import log_records
+from .facts import log_records, read_regular
 from .normal import Names, normal_frames
 from .normal_log import normal_log
 from .process import Line, parsed_or_text
@@ -166,12 +165,11 @@ def files_before(cwd: str, records: Sequence[Json]) -> Iterator[tuple[str, str]]
 
 
 def _content(path: Path) -> str | None:
-    """Return a file's text, None if there is none, or if what has the name by now is a link or no file at all."""
+    """Return a file's text; None if it has none, or is not to be taken in."""
+    data = read_regular(path)
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path.parent.resolve() == path.parent
-            return file.read().decode() if regular else None
-    except (OSError, UnicodeDecodeError):
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
         return None
 
 

@@ -15,6 +15,7 @@ from acp_bridge.llm.script import script_from
 from acp_bridge.redaction import Secrets
 from acp_bridge.rpc import Wire
 from acp_bridge.testing import TracedWire, begin_trace, write_scenario
+from acp_bridge.testing.facts import log_records
 from acp_bridge.testing.trace import files_before, secrets_of_servers
 
 
@@ -97,3 +98,26 @@ def test_a_file_that_was_swapped_for_a_link_is_not_taken_in(tmp_path: Path, swap
         os.mkfifo(project / "sub" / "a.txt")
     result = {"type": "tool/result", "data": {"digests": {str(project / "sub" / "a.txt"): "00"}}}
     assert list(files_before(str(project), [result])) == []
+
+
+@pytest.mark.parametrize("swap", ["log", "folder", "fifo"])
+def test_a_log_that_was_swapped_for_a_link_is_not_taken_in(tmp_path: Path, swap: str) -> None:
+    sessions, outside = tmp_path / "sessions", tmp_path / "outside"
+    (sessions / "id").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "log.jsonl").write_text('{"secret": 1}\n')
+    if swap == "log":
+        (sessions / "id" / "log.jsonl").symlink_to(outside / "log.jsonl")
+    elif swap == "folder":
+        (sessions / "id").rmdir()
+        (sessions / "id").symlink_to(outside)
+    else:
+        os.mkfifo(sessions / "id" / "log.jsonl")
+    assert log_records(sessions, "id") == []
+
+
+def test_a_log_in_a_home_that_a_link_leads_to_is_read(tmp_path: Path) -> None:
+    (tmp_path / "real" / "id").mkdir(parents=True)
+    (tmp_path / "real" / "id" / "log.jsonl").write_text('{"seq": 0}\n')
+    (tmp_path / "home").symlink_to(tmp_path / "real")
+    assert log_records(tmp_path / "home", "id") == [{"seq": 0}]
