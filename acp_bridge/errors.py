@@ -19,6 +19,15 @@ BridgeError
 └── ToolError                a tool's refusal or failure, written for the model that called it
 """
 
+from typing import Final
+
+PART_FAILURES: Final = (Exception, SystemExit)
+"""What somebody else's part may raise as a failure of its own.
+
+`sys.exit` is among it: parsers of command lines refuse arguments by it, and it would end all sessions. An interrupt is
+the user's, and whatever else is no `Exception` is nobody's to stop.
+"""
+
 
 class BridgeError(Exception):
     """The root of what this program raises by intention."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 from typing_extensions import get_protocol_members
 
 from acp_bridge.config import Config
-from acp_bridge.errors import ConfigError
+from acp_bridge.errors import PART_FAILURES, ConfigError
 from acp_bridge.text import describe
 
 _NAMED: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -118,7 +118,7 @@ def _called(
         return factory(*given, **keywords)
     except ConfigError:
         raise
-    except Exception as exc:
+    except PART_FAILURES as exc:
         raise ConfigError(f"{setting} names {name!r}, which could not be made: {describe(exc)}") from exc
 
 
@@ -154,5 +154,5 @@ def _imported(module: str) -> ModuleType:
         if exc.name is not None and (module == exc.name or module.startswith(f"{exc.name}.")):
             raise ConfigError(f"there is no module {exc.name!r} that this Python can import") from exc
         raise ConfigError(f"the module {module!r} cannot be imported: {describe(exc)}") from exc
-    except (Exception, SystemExit) as exc:  # a script without a guard ends itself, and must not end the agent
+    except PART_FAILURES as exc:  # a script without a guard ends itself, and must not end the agent
         raise ConfigError(f"the module {module!r} cannot be imported: {describe(exc)}") from exc

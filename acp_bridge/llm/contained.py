@@ -12,7 +12,7 @@ import anyio
 
 from acp_bridge.content import Failure, Usage
 from acp_bridge.effects import no_stray_cancellation
-from acp_bridge.errors import BridgeError
+from acp_bridge.errors import PART_FAILURES, BridgeError
 from acp_bridge.session import ModelRequest
 from acp_bridge.text import describe
 
@@ -68,7 +68,7 @@ class ContainedModel:
                         return
         except BridgeError as exc:
             yield Failed(Failure(kind="unavailable", message=str(exc)), retryable=False)
-        except Exception as exc:
+        except PART_FAILURES as exc:
             logger.exception("the model %s failed", self._part)
             yield self._failed(f"failed inside: {describe(exc)}")
 
@@ -97,7 +97,7 @@ class ContainedModel:
     def _said(self, name: str) -> object:
         try:
             return cast("object", getattr(self._model, name))
-        except Exception:
+        except PART_FAILURES:
             logger.exception("the model %s has no %s that can be read", self._part, name)
             return None
 

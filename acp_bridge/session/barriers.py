@@ -15,7 +15,7 @@ from typing import Final, get_args
 import anyio
 
 from acp_bridge.effects import no_stray_cancellation
-from acp_bridge.errors import BarrierFailed, BarrierTimeout, ConfigError
+from acp_bridge.errors import PART_FAILURES, BarrierFailed, BarrierTimeout, ConfigError
 
 from .policy import BarrierKind, Durable, Policy
 
@@ -104,7 +104,7 @@ class VerifiedPolicy:
             return False
         try:
             return self.policy.settled(journal, seq)
-        except Exception:
+        except PART_FAILURES:
             logger.exception("the checkpoint policy %s failed on a result", type(self.policy).__name__)
             return durable
 
@@ -123,7 +123,7 @@ class VerifiedPolicy:
                 "nothing behind it was done",
                 barrier=kind,
             ) from exc
-        except Exception as exc:
+        except PART_FAILURES as exc:
             logger.exception("the checkpoint policy %s failed at the %s barrier", self._name, kind)
             raise BarrierFailed(
                 f"the checkpoint policy {self._name} failed at the {kind} barrier: {exc!r}", barrier=kind

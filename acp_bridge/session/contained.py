@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
 from acp_bridge.effects import no_stray_cancellation
-from acp_bridge.errors import StoreError, StorePoisoned
+from acp_bridge.errors import PART_FAILURES, StoreError, StorePoisoned
 from acp_bridge.text import describe
 
 from .events import Header, Record
@@ -34,7 +34,7 @@ class _Boundary:
                 value = await body()
         except StoreError:
             raise
-        except Exception as exc:
+        except PART_FAILURES as exc:
             logger.exception("the store %s failed in %s()", self.part, method)
             raise self.error(f"failed in {method}(): {describe(exc)}") from exc
         if wanted and not isinstance(value, wanted):
@@ -126,7 +126,7 @@ class _ContainedSession:
         """What was on disk."""
         try:
             loaded = cast("object", self.inner.loaded)
-        except Exception as exc:
+        except PART_FAILURES as exc:
             raise self._plain.error(f"failed in loaded: {describe(exc)}") from exc
         if not isinstance(loaded, Loaded):
             raise self._plain.error(f"has as loaded {_name_of(loaded)}, and not Loaded")
@@ -137,7 +137,7 @@ class _ContainedSession:
         """What the user should know."""
         try:
             return str(self.inner.warning)
-        except Exception:
+        except PART_FAILURES:
             logger.exception("the store %s has no warning that can be read", self._plain.part)
             return ""
 

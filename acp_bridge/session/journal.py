@@ -18,7 +18,7 @@ import anyio
 import orjson
 from anyio.lowlevel import checkpoint
 
-from acp_bridge.errors import IllegalEvent, StoreError, StorePoisoned, StoreReplaced
+from acp_bridge.errors import PART_FAILURES, IllegalEvent, StoreError, StorePoisoned, StoreReplaced
 from acp_bridge.text import mended_text
 
 from .codec import encode_event
@@ -375,5 +375,5 @@ def _contained(tell: Callable[..., None], *args: object) -> None:
     """Call an observer; one that raises is logged by its name and changes nothing."""
     try:
         tell(*args)
-    except Exception:
+    except PART_FAILURES:
         logger.exception("the observer %s failed", getattr(tell, "__qualname__", tell))

@@ -17,7 +17,7 @@ import orjson
 
 from acp_bridge.content import Diff, Effect, Image, JsonObject, Location, ShownBlock, Text, ToolKind
 from acp_bridge.effects import no_stray_cancellation
-from acp_bridge.errors import ConfigError, ToolError
+from acp_bridge.errors import PART_FAILURES, ConfigError, ToolError
 from acp_bridge.session.events import ResultCode
 from acp_bridge.text import describe, escaped
 
@@ -77,7 +77,7 @@ class ContainedTool:
                 output = await self._tool.run(arguments, call)
         except ToolError:
             raise
-        except Exception as exc:
+        except PART_FAILURES as exc:
             logger.exception("the tool %s (%s) failed in call %s", self.spec.name, self._part, call.call_id)
             raise ToolError(
                 f"{self.spec.name} failed after it had begun: {describe(exc)}. It may have been done in part. "
@@ -96,7 +96,7 @@ class ContainedTool:
             return body()
         except ToolError:
             raise
-        except Exception as exc:
+        except PART_FAILURES as exc:
             logger.exception("the tool %s (%s) failed in %s()", self.spec.name, self._part, method)
             raise ToolError(f"{self.spec.name} failed in {method}(): {describe(exc)}. {self._defect}") from exc
 
@@ -126,7 +126,7 @@ class _ContainedPreviewing(ContainedTool):
                 shown: object = await self._previewing.preview(arguments, call)
         except ToolError:
             raise
-        except Exception as exc:
+        except PART_FAILURES as exc:
             logger.exception("the tool %s (%s) failed in preview()", self.spec.name, self._part)
             return (Text(text=f"{self.spec.name} could not show what it would do: {describe(exc)}"),)
         if problem := _wrong_blocks(shown, (Text, Diff), "preview()"):
@@ -168,7 +168,7 @@ def _offerable_spec(tool: object, part: str) -> ToolSpec:
         raise ConfigError(f"the tool {part} is a class; give one that is made: {tool.__name__}()")
     try:
         spec = cast("object", cast("Tool", tool).spec)
-    except Exception as exc:
+    except PART_FAILURES as exc:
         raise ConfigError(f"the tool {part} has no spec that can be read: {describe(exc)}") from exc
     if not isinstance(spec, ToolSpec):
         raise ConfigError(f"the tool {part} has as its spec {_name_of(spec)}, and not a ToolSpec")

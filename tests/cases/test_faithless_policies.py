@@ -40,6 +40,8 @@ class Told(CheckpointPolicy):
                 return
             case "fails inside":
                 raise KeyError("no such shard")
+            case "exits":
+                raise SystemExit(2)
             case "times out inside":
                 raise TimeoutError
             case _:
@@ -61,7 +63,7 @@ class Told(CheckpointPolicy):
         await self._do("answer", journal)
 
 
-HOWS = ["returns early", "fails inside", "times out inside", "never returns"]
+HOWS = ["returns early", "fails inside", "exits", "times out inside", "never returns"]
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -42,6 +42,7 @@ OUTPUTS: dict[str, Callable[[], Any]] = {
     "a text": lambda: "Greeted.",
     "nothing": lambda: None,
     "an error": raises(KeyError("name")),
+    "an exit": raises(SystemExit(2)),
     "text that is none": lambda: ToolOutput(content=(Text(text=3),)),  # pyright: ignore[reportArgumentType]
     "a bare text as content": lambda: ToolOutput(content="Greeted."),  # pyright: ignore[reportArgumentType]
     "no block": lambda: ToolOutput(content=(object(),)),  # pyright: ignore[reportArgumentType]
@@ -67,7 +68,7 @@ async def test_a_tool_that_returns_what_cannot_be_used_is_named_to_model_and_use
 
 
 @pytest.mark.parametrize("method", ["check", "access"])
-@pytest.mark.parametrize("broken", [raises(ValueError("bad")), lambda: None, lambda: "yes"])
+@pytest.mark.parametrize("broken", [raises(ValueError("bad")), raises(SystemExit(2)), lambda: None, lambda: "yes"])
 async def test_a_tool_that_cannot_say_what_a_call_means_is_not_run(
     method: str, broken: Callable[[], Any], tmp_path: Path
 ) -> None:
@@ -220,6 +221,7 @@ class Plain(Speaking):
 
 MODELS: dict[str, tuple[Any, str]] = {
     "an error": (Speaking(TextDelta("He"), RuntimeError("no power")), "failed inside: RuntimeError: no power"),
+    "an exit": (Speaking(TextDelta("He"), SystemExit(2)), "failed inside: SystemExit: 2"),
     "a text": (Speaking("Hello."), "gave a value of type str"),
     "a delta of none": (Speaking(TextDelta(None)), "gave a TextDelta"),  # pyright: ignore[reportArgumentType]
     "a place that is none": (Speaking(ToolDelta(None, "t")), "gave a ToolDelta"),  # pyright: ignore[reportArgumentType]
@@ -295,7 +297,7 @@ async def test_a_store_whose_sweep_fails_ends_nothing(
     assert "sweep()" in caplog.text
 
 
-@pytest.mark.parametrize("does", [raises(OSError("no disk")), lambda: None, list])
+@pytest.mark.parametrize("does", [raises(OSError("no disk")), raises(SystemExit(2)), lambda: None, list])
 async def test_a_store_whose_listing_fails_is_named(does: Callable[[], Any]) -> None:
     async with open_runtime(config(), store=Broken("list", does)) as runtime:
         with pytest.raises(StoreError, match=r"the store 'Broken' .* list\(\)"):
@@ -379,10 +381,11 @@ def test_a_command_that_is_an_agent_again_is_not_confused_by_its_calls_key() -> 
 # --- observers ---
 
 
+@pytest.mark.parametrize("error", [RuntimeError("no audit"), SystemExit(2)])
 async def test_an_observer_is_told_of_a_session_from_its_opening_on_and_changes_nothing_by_failing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    error: BaseException, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sound, failing = Audit(), Audit(raises(RuntimeError("no audit")))
+    sound, failing = Audit(), Audit(raises(error))
 
     class Refusing(Audit):
         def observe(self, session_id: str) -> Any:
