@@ -4,7 +4,6 @@ Decision: no line numbers in front of the lines. Models copy what they read into
 the text is exactly the file's is worth more, and `search_files` gives numbers where they are wanted.
 """
 
-import shlex
 from pathlib import Path
 
 import anyio.to_thread
@@ -22,8 +21,6 @@ from .tool import Access, Call, Drawing, Picture, ToolOutput, ToolSpec, Workspac
 
 MAX_LINES = 2000
 MAX_CHARACTERS = 100_000
-_PIECE = 60_000
-"""Bytes of a long line that a command puts out without leaving any out."""
 
 _UNSAVED = "[the user's editor holds this text unsaved; the saved file has other text]"
 
@@ -32,6 +29,7 @@ class _Arguments(Arguments):
     path: str
     offset: int | None = Field(default=None, ge=1)
     limit: int | None = Field(default=None, ge=1)
+    column: int | None = Field(default=None, ge=1)
 
 
 class ReadFile:
@@ -50,6 +48,11 @@ class ReadFile:
                 "path": {"type": "string", "description": "Relative to the session's folder, or absolute."},
                 "offset": {"type": "integer", "minimum": 1, "description": "First line to read, from 1."},
                 "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read."},
+                "column": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "First character of the first line, from 1: to go on in a line that is very long.",
+                },
             },
             "required": ["path"],
             "additionalProperties": False,
@@ -82,7 +85,7 @@ class ReadFile:
             return await anyio.to_thread.run_sync(_shown, picture, path)
         text = await call.files.read_text(path)
         shown = call.secrets.hidden(text)
-        part, note = _cut(shown, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES), path)
+        part, note = _cut(shown, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES), asked.column or 1)
         unsaved = ""
         if call.files.is_unsaved(path):
             unsaved = _UNSAVED if (part + note).endswith("\n") else f"\n{_UNSAVED}"
@@ -99,8 +102,8 @@ def _shown(picture: PictureFile, path: Path) -> ToolOutput:
     return ToolOutput(content=content, digests={str(path): picture.digest})
 
 
-def _cut(text: str, first: int, count: int, path: Path) -> tuple[str, str]:
-    """Return the lines from `first` on, and what to tell the model beside them."""
+def _cut(text: str, first: int, count: int, column: int) -> tuple[str, str]:
+    """Return the lines from `first` on, of that those from `column` on, and what to tell the model beside them."""
     lines = text.splitlines(keepends=True) if "\n" not in text else text.split("\n")
     if "\n" in text:  # only \n ends a line: splitlines would also cut at form feeds and Unicode's separators
         lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
@@ -109,30 +112,33 @@ def _cut(text: str, first: int, count: int, path: Path) -> tuple[str, str]:
         return "", "[the file is empty]"
     if first > total:
         return "", f"[the file has {total} line{'' if total == 1 else 's'}; there is none from {first} on]"
+    length = len(lines[first - 1].removesuffix("\n"))
+    if column > max(length, 1):
+        return "", f"[line {first} has {length} character{'' if length == 1 else 's'}; there is none from {column} on]"
+    wanted = [lines[first - 1][column - 1 :], *lines[first : first - 1 + count]]
     kept: list[str] = []
     room = MAX_CHARACTERS
-    for line in lines[first - 1 : first - 1 + count]:
-        if len(line) > room:
+    for line in wanted:
+        if len(line.removesuffix("\n")) > room:
             break
         kept.append(line)
         room -= len(line)
     if not kept:
-        return lines[first - 1][:MAX_CHARACTERS], _rest_of_line(lines[first - 1], first, total, path)
+        return wanted[0][:MAX_CHARACTERS], _rest_of_line(first, column, length, total)
     last = first + len(kept) - 1
-    if last - first + 1 == total:
+    if column == 1 and last - first + 1 == total:
         return text, ""
+    start = f"{first}, from its character {column} on," if column > 1 else f"{first}"
     more = f"; go on with offset={last + 1}" if last < total else ""
     break_ = "" if kept[-1].endswith("\n") else "\n"
-    return "".join(kept), f"{break_}[lines {first} to {last} of {total}{more}]"
+    return "".join(kept), f"{break_}[lines {start} to {last} of {total}{more}]"
 
 
-def _rest_of_line(line: str, number: int, total: int, path: Path) -> str:
-    """Say how to go on in a line of which only the beginning fits."""
-    start = len(line[:MAX_CHARACTERS].encode()) + 1
-    command = f"tail -n +{number} {shlex.quote(str(path))} | head -n 1 | cut -b {start}-{start + _PIECE - 1}"
-    after = f"; the lines below it with offset={number + 1}"
+def _rest_of_line(number: int, column: int, length: int, total: int) -> str:
+    """Say how to go on in a line of which only a part fits."""
+    last = column + MAX_CHARACTERS - 1
+    after = f", or below it with offset={number + 1}" if number < total else ""
     return (
-        f"\n[line {number} of {total} is {len(line.rstrip(chr(10)))} characters long; these are the first "
-        f"{MAX_CHARACTERS}. Go on with run_command: `{command}`, and so on by {_PIECE} bytes"
-        f"{after if number < total else ''}; or look for what you need with search_files]"
+        f"\n[characters {column} to {last} of the {length} of line {number} of {total}; go on in it with "
+        f"offset={number}, column={last + 1}{after}; or look for what you need with search_files]"
     )

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 
 import pytest
 
@@ -48,7 +47,11 @@ async def test_odd_files_are_told_about(desk: Desk) -> None:
     assert await desk.text("read_file", path="one", offset=9) == "[the file has 1 line; there is none from 9 on]"
     (desk.root / "long").write_text("x" * (MAX_CHARACTERS + 1))
     text = await desk.text("read_file", path="long")
-    assert f"\n[line 1 of 1 is {MAX_CHARACTERS + 1} characters long; these are the first {MAX_CHARACTERS}. " in text
+    most = MAX_CHARACTERS
+    said = (
+        f"\n[characters 1 to {most} of the {most + 1} of line 1 of 1; go on in it with offset=1, column={most + 1}; or"
+    )
+    assert said in text
     (desk.root / "wide").write_text(("y" * 60_000 + "\n") * 2)
     assert (await desk.text("read_file", path="wide")).endswith("\n[lines 1 to 1 of 2; go on with offset=2]")
 
@@ -206,25 +209,41 @@ async def test_a_file_keeps_its_form_when_it_is_written_anew(
     assert "already" in await desk.text("write_file", path="f", content=content)
 
 
-def output_of(command: str, desk: Desk) -> str:
-    return subprocess.run(["sh", "-c", command], cwd=desk.root, capture_output=True, check=True).stdout.decode()
-
-
 async def test_a_line_of_any_length_can_be_read_to_its_end(desk: Desk) -> None:
-    """By the command that the note names."""
-    line = "ä" * 150_000 + "b" * 150_000
-    (desk.root / "it's long").write_text(f"first\n{line}\nlast\n")
-    text = await desk.text("read_file", path="it's long", offset=2)
-    kept, note = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
-    assert note.startswith(
-        "\n[line 2 of 3 is 300000 characters long; these are the first 100000. Go on with run_command:"
-    )
-    [(command, first, last)] = re.findall(r"`(.*cut -b )(\d+)-(\d+)`", note)
-    start, size = int(first), int(last) - int(first) + 1
-    while piece := output_of(f"{command}{start}-{start + size - 1}", desk).rstrip("\n"):
-        kept += piece
-        start += size
-    assert kept == line
+    """By the numbers that the note names, in a mode that runs no commands."""
+    line = "ä" * 150_000 + "b" * 140_000
+    (desk.root / "long").write_text(f"first\n{line}\nlast\n")
+    text = await desk.text("read_file", path="long", offset=2)
+    assert text[MAX_CHARACTERS:].startswith("\n[characters 1 to 100000 of the 290000 of line 2 of 3; go on in it with ")
+    read = ""
+    while found := re.search(r"\n\[.*offset=(\d+), column=(\d+).*\]$", text):
+        read += text[: found.start()]
+        text = await desk.text("read_file", path="long", offset=int(found[1]), column=int(found[2]))
+    assert f"{read}{text}" == f"{line}\nlast\n[lines 2, from its character 200001 on, to 3 of 3]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"column": 3}, "c\nde\n[lines 1, from its character 3 on, to 2 of 2]"),
+        (
+            {"offset": 1, "limit": 1, "column": 2},
+            "bc\n[lines 1, from its character 2 on, to 1 of 2; go on with offset=2]",
+        ),
+        ({"offset": 2, "column": 2}, "e\n[lines 2, from its character 2 on, to 2 of 2]"),
+        ({"offset": 2, "column": 3}, "[line 2 has 2 characters; there is none from 3 on]"),
+        ({"column": 1}, "abc\nde\n"),
+    ],
+)
+async def test_a_column_begins_within_the_first_line(desk: Desk, arguments: dict[str, int], said: str) -> None:
+    (desk.root / "a").write_text("abc\nde\n")
+    assert await desk.text("read_file", path="a", **arguments) == said
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+async def test_a_line_that_just_fits_is_whole(desk: Desk, end: str) -> None:
+    (desk.root / "a").write_text("x" * MAX_CHARACTERS + end)
+    assert await desk.text("read_file", path="a") == "x" * MAX_CHARACTERS + end
 
 
 async def test_a_change_too_large_to_draw_is_told_in_words(desk: Desk) -> None:
