@@ -10,7 +10,7 @@ together share a write and a sync; whatever nobody waits for is written in the b
 import hashlib
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -113,11 +113,16 @@ class Journal:
         return self.log.last_seq
 
     def observe(self, observer: Observer, since: Sequence[Record] = ()) -> Callable[[], None]:
-        """Tell `observer` of every event from now on, and first of those `since`; the returned function undoes it."""
+        """Tell `observer` of every event from now on, and first of those `since`; what is returned undoes it."""
         self._observers.append(observer)
         for record in since:
             _contained(observer.recorded, record)
-        return lambda: self._observers.remove(observer)
+
+        def undo() -> None:
+            with suppress(ValueError):  # it was undone before: a session may be closed again after the end of all
+                self._observers.remove(observer)
+
+        return undo
 
     def on_failure(self, tell: Callable[[StoreError], None]) -> None:
         """Call `tell` once when a background write fails."""

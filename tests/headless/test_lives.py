@@ -103,3 +103,16 @@ async def test_a_session_whose_turn_does_not_end_is_given_up_by_a_close_and_can_
             assert outcomes
             again = await runtime.resume_session(session.id)
             await again.close()
+
+
+async def test_a_session_can_be_closed_after_its_runtime_was_left_and_takes_no_more(tmp_path: Path) -> None:
+    with anyio.fail_after(10):
+        async with open_runtime(config(tmp_path), open_model=lambda _route: Model()) as runtime:
+            session = await runtime.new_session(str(tmp_path))
+        await session.close()
+        await session.close()
+        async with session.prompt("hello") as turn:
+            async for _ in turn:
+                pass
+        assert turn.outcome is not None
+        assert turn.outcome.reason == "error"
