@@ -1,8 +1,9 @@
 """The composition of the server: which parts, in which order, and the one way to end.
 
 Owns the ordered effect from the first line read to the exit code. Imports nothing heavy at the top: `initialize` is
-answered with anyio, orjson and this program's own wire. A warm-up thread then imports the rest, once, and everything
-else that a client asks waits for it. That is the one place where imports are not at the top.
+answered with anyio, orjson and this program's own wire. A warm-up thread then imports what every session needs, once,
+and everything else that a client asks waits for it. That is the one place where imports are not at the top. A
+provider's SDK comes behind it, and only a prompt waits for that.
 
 Decision: whatever ends the program ends it here. End of input, a signal, a broken stdout and an error all set one
 `Ending`; the parts are then left in reverse order, within one deadline. A watchdog ends the process should even that
@@ -183,7 +184,7 @@ async def _run(
     """Warm up once `initialize` is answered, then hold the parts until the program ends."""
     async with _until_ended(ending) as still_running:
         await handshake.initialized.wait()
-        await anyio.to_thread.run_sync(_warm_up, config, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(_warm_up, abandon_on_cancel=True)
     if not still_running():
         return
     from acp_bridge.bridge.bridge import Bridge, bridging  # imported by now: these are looked up
@@ -198,6 +199,7 @@ async def _run(
     async with composed((*made, Part(front, set_up))) as given:
         bridges.append(given[front])
         handshake.open(given[front])
+        tasks.start_soon(given[ASSEMBLY].models.warm_up, given[ASSEMBLY].route)  # an SDK: a prompt waits for it
         await ending.wait()
 
 
@@ -215,11 +217,10 @@ async def _until_ended(ending: Ending) -> AsyncGenerator[Callable[[], bool]]:
         tasks.cancel_scope.cancel()
 
 
-def _warm_up(config: Config) -> None:
-    """Import all that the configured route needs, in one thread: two can see half-made modules."""
+def _warm_up() -> None:
+    """Import what every session needs, in one thread: two can see half-made modules."""
     importlib.import_module("acp_bridge.bridge.bridge")
-    runtime = importlib.import_module("acp_bridge.runtime")
-    runtime.preload_route(config)
+    importlib.import_module("acp_bridge.runtime")
 
 
 async def _serve_peer(peer: Peer, wire: Connection, ending: Ending) -> None:

@@ -24,19 +24,18 @@ from acp_bridge.agent import Assembly, Models, Settings
 from acp_bridge.agent import Options as AgentOptions
 from acp_bridge.config import Config, default_file
 from acp_bridge.effects import Deadline, Given, Key, Part, close_together, hosting
-from acp_bridge.errors import ConfigError, StoreError
+from acp_bridge.errors import StoreError
 from acp_bridge.llm import (
     PRESETS,
     detect_local,
+    is_judged,
     no_model_configured,
     options_from,
-    parse_route,
-    preload,
     takes_images,
     thought_levels,
 )
-from acp_bridge.plugins import named_parts, require_used_tables
-from acp_bridge.plugins import preload as preload_parts
+from acp_bridge.llm import Options as LlmOptions
+from acp_bridge.plugins import named_parts, preload, require_used_tables
 from acp_bridge.redaction import Secrets
 from acp_bridge.replacements import (
     Replacements,
@@ -120,7 +119,7 @@ async def _storage(
     if replacements == Replacements():
         require_used_tables(config)
     if names:
-        await anyio.to_thread.run_sync(preload_parts, names)
+        await anyio.to_thread.run_sync(preload, names)
     async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
         observers = await observers_of(config, replacements, entering(host))
         store = await foreign_store(config, replacements, entering(host)) or _store(config)
@@ -194,6 +193,7 @@ async def _runtime(
         models = Models(
             model_opener(config, replacements, entering(host)),
             takes_images=partial(takes_images, options=model_options),
+            is_judged=partial(_is_judged, replacements, model_options),
         )
         options = AgentOptions(**config.agent)
         try:
@@ -229,6 +229,11 @@ async def _runtime(
                 await close_together((models.aclose, *(runner.aclose for runner in list(made))))
 
 
+def _is_judged(replacements: Replacements, options: LlmOptions, route: str) -> bool:
+    """Whether a route is one of this program's own that could be judged without opening it; raises what is wrong."""
+    return replacements.open_model is None and not is_foreign(route) and is_judged(route, options)
+
+
 async def _problem(models: Models, secrets: Secrets, wanted: str) -> str:
     """Return what to do about a route that cannot be used; empty if it can."""
     return secrets.hidden(await models.problem(wanted)) if wanted else str(no_model_configured())
@@ -262,15 +267,3 @@ def keyed_route(config: Config) -> str:
 async def _local_route(config: Config) -> str:
     server = await detect_local(options_from(config.environ).base_urls)
     return server.route if server is not None else ""
-
-
-def preload_route(config: Config) -> None:
-    """Import what the configured route needs and nothing else; for the warm-up thread."""
-    preload_parts(named_parts(config))
-    route = config.model or keyed_route(config)
-    if not route or is_foreign(route):
-        return
-    try:
-        preload(parse_route(route))
-    except ConfigError:
-        return  # said when a session asks for it

@@ -21,15 +21,21 @@ class Models:
     """
 
     def __init__(
-        self, open_model: Callable[[str], Model], *, takes_images: Callable[[str], bool] = lambda _route: True
+        self,
+        open_model: Callable[[str], Model],
+        *,
+        takes_images: Callable[[str], bool] = lambda _route: True,
+        is_judged: Callable[[str], bool] = lambda _route: False,
     ) -> None:
         """Take what makes models.
 
         Args:
             open_model: makes the model behind a route.
             takes_images: what is known of a route without opening it; it imports nothing.
+            is_judged: judges a route without opening it, and says whether it could; raises as `open_model`.
         """
         self._open = open_model
+        self._is_judged = is_judged
         self._takes_images = takes_images
         self._opened: dict[str, Model] = {}
         self._one_importer = threading.Lock()
@@ -53,12 +59,24 @@ class Models:
             return self._opened[route]
 
     async def problem(self, route: str) -> str:
-        """Return what keeps a route's model from being opened, and what to do about it; empty if nothing does."""
+        """Return what keeps a route's model from being opened, and what to do about it; empty if nothing does.
+
+        Where that can be judged by what is set for it, nobody waits for an SDK: it is there when a prompt needs it.
+        """
         try:
-            await self.opened(route)
+            if route not in self._opened and not self._is_judged(route):
+                await self.opened(route)
         except BridgeError as exc:
             return str(exc)
         return ""
+
+    async def warm_up(self, route: str) -> None:
+        """Open what could be judged without; what is wrong with it is said to whoever asks it something."""
+        try:
+            if self._is_judged(route):
+                await self.opened(route)
+        except BridgeError:
+            return
 
     def takes_images(self, route: str) -> bool:
         """Whether images in a prompt reach the route's model, as far as that is known without opening it."""

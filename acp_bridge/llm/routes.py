@@ -335,14 +335,20 @@ def no_model_configured() -> AuthRequired:
     )
 
 
-def preload(route: Route) -> None:
-    """Import what opening the route will need, and nothing else; for a warm-up thread."""
-    if route.provider == "local":
-        _adapter("local")
-    elif route.provider == "record":
-        preload(_recorded(route)[1])
-    elif preset := PRESETS.get(route.provider):
-        _adapter(preset.adapter)
+def is_judged(route: str, options: Options) -> bool:
+    """Judge a route by its name, key and address alone, as far as it goes. Opens and imports nothing.
+
+    What is left then is for its provider to refuse. Other routes, which are cheap to open, are judged by that.
+
+    Raises:
+        AuthRequired: the provider wants a key and none is set.
+        ConfigError: the route or an address is malformed.
+    """
+    parsed = parse_route(route)
+    if parsed.provider not in PRESETS:
+        return False
+    endpoint_of(parsed, options)
+    return True
 
 
 def open_model(route: Route | str, options: Options | None = None) -> Model:

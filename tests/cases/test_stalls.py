@@ -33,6 +33,8 @@ async def main():
             tasks.start_soon(tick)
             runtime.assembly.takes_images("anthropic:claude-sonnet-4-5")
             await session.configure("model", "anthropic:claude-sonnet-4-5")
+            assert "anthropic" not in sys.modules  # nobody waits for it who only chooses
+            await runtime.assembly.models.opened("anthropic:claude-sonnet-4-5")  # as the next prompt does
             tasks.cancel_scope.cancel()
         assert "anthropic" in sys.modules
         print(len(on_the_loop), ticks > 5, *on_the_loop[:3])

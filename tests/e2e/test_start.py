@@ -196,3 +196,36 @@ def test_who_does_not_ask_to_begin_is_told_nothing_by_an_agent_that_cannot_start
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
+
+
+SDK_PROBE = """
+import os, sys
+real = os.write
+def write(fd, data):
+    if b'"sessionId"' in bytes(data) and b'"id"' in bytes(data):
+        real(2, b"LOADED " + " ".join(sorted(name for name in sys.modules if "." not in name)).encode() + b"\\n")
+    return real(fd, data)
+class Held:
+    def find_spec(self, name, path=None, target=None):
+        if name == "openai":
+            gate.wait(10)
+        return None
+import threading
+gate = threading.Event()
+sys.meta_path.insert(0, Held())
+os.write = write
+sys.argv[0] = "acp-bridge"
+from acp_bridge.__main__ import main
+main()
+"""
+
+
+def test_a_session_is_made_while_its_providers_library_is_still_being_imported(tmp_path: Path) -> None:
+    environment = {"ACP_BRIDGE_MODEL": "openai:gpt-5", "OPENAI_API_KEY": "sk-0123456789abcdef"}
+    command = (sys.executable, "-c", SDK_PROBE)
+    with Client(tmp_path / "home", environment=environment, command=command) as client:
+        client.initialize()
+        client.new_session(tmp_path)
+        [found] = [line for line in client.stderr.splitlines() if line.startswith("LOADED ")]
+    assert "pydantic" in found.split()
+    assert "openai" not in found.split()
