@@ -7,6 +7,7 @@ models only whether a route can be used.
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import anyio.to_thread
 
@@ -118,6 +119,8 @@ async def place_of(cwd: str, roots: Iterable[str] = ()) -> Place:
 
 
 def _normal(path: str) -> str:
+    if not isinstance(cast("object", path), str):  # of a program that no type checker has read
+        raise UnusableFolder(f"an absolute path is a text, not a value of type {type(path).__name__}", repr(path))
     plain = path.removeprefix("\\\\?\\")  # Windows' verbatim prefix breaks comparisons
     if not os.path.isabs(plain):
         raise UnusableFolder(f"not an absolute path: {path}", path)

@@ -93,6 +93,13 @@ async def test_a_session_works_only_in_a_folder_that_is_there(tmp_path: Path, fo
         await runtime.resume_session(session.id)
 
 
+@pytest.mark.parametrize("folder", [None, b"/tmp", Path("/"), 3])
+async def test_a_folder_that_is_no_text_is_refused_as_a_users_mistake(tmp_path: Path, folder: object) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        with pytest.raises(ConfigError, match="an absolute path is a text, not a value of type"):
+            await runtime.new_session(cast("str", folder))
+
+
 async def test_a_session_whose_folder_has_gone_says_so(tmp_path: Path) -> None:
     async with runtime_in(tmp_path) as runtime:
         session = await runtime.new_session(str(tmp_path / "work"))
