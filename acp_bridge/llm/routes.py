@@ -106,6 +106,9 @@ _MAKERS = (
 )
 """Whose model a bare name is likely to be; any other is taken for one that a server on this machine has."""
 
+_TAGGED = re.compile(r"[^:]+:(?:latest|free|\d+(?:\.\d+)?[bm](?:-.*)?)", re.IGNORECASE)
+"""A model's name as Ollama or OpenRouter lists it, with a tag that no provider's name stands before."""
+
 _MAX_ECHO = 80
 
 KEYLESS = (
@@ -218,15 +221,21 @@ def parse_route(text: str) -> Route:
 
 def _unknown(text: str, provider: str, *, bare: bool) -> str:
     """Return what is wrong with a route whose provider is none, and what was likely meant."""
+    if _TAGGED.fullmatch(text):
+        return _without_provider(text, "openrouter" if "/" in text else "ollama")
     known = (*PRESETS, *_BUILT_IN)
     near = difflib.get_close_matches(provider.lower(), known, 1)
     if near:
         return f"there is no model provider {provider!r} (did you mean {_EXAMPLES.get(near[0], f'{near[0]}:MODEL')!r}?)"
     if bare:
         maker = next((name for name, models in _MAKERS if re.match(models, text.lower())), "ollama")
-        example = f"{maker}:{text or 'MODEL'}"
-        return f"the model {text!r} has no provider; write it as 'provider:model', e.g. {example!r}"
+        return _without_provider(text, maker)
     return f"there is no model provider {provider!r} (in {text!r}); known are {', '.join(known)}"
+
+
+def _without_provider(text: str, maker: str) -> str:
+    example = f"{maker}:{text or 'MODEL'}"
+    return f"the model {text!r} has no provider; write it as 'provider:model', e.g. {example!r}"
 
 
 def endpoint_of(route: Route, options: Options) -> Endpoint:

@@ -58,6 +58,11 @@ def test_a_route_is_split_at_its_first_colon() -> None:
         ("openai", "names no model; write e.g. 'openai:MODEL'"),
         ("scripted:", "scripted:answers.json"),
         ("", "has no provider"),
+        ("qwen3:8b", "the model 'qwen3:8b' has no provider; write it as 'provider:model', e.g. 'ollama:qwen3:8b'"),
+        ("deepseek-r1:7b-q4_0", "e.g. 'ollama:deepseek-r1:7b-q4_0'"),
+        ("llama3:latest", "e.g. 'ollama:llama3:latest'"),
+        ("qwen/qwen3-coder:free", "e.g. 'openrouter:qwen/qwen3-coder:free'"),
+        ("mine:Echo8b", "there is no model provider 'mine'"),
     ],
 )
 def test_a_malformed_route_is_refused_with_a_remedy(text: str, words: str) -> None:
