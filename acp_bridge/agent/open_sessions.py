@@ -116,7 +116,7 @@ class Taken(Generic[FrontT]):
 
     Attributes:
         anew: whether it came from the store, and was not open here already.
-        unsaved: why what is shown may not last, if its open barrier failed.
+        unsaved: why what is shown may not last: its open barrier failed, or a write since.
     """
 
     session: OpenSession[FrontT]
@@ -225,7 +225,9 @@ class OpenSessions(Generic[FrontT]):
                     await self._drop(session)
                 elif session.place == place and named in (None, session.named):
                     log = session.agent.journal.log
-                    return Taken(session, recovery_of(log.records, log.state))
+                    failure = session.agent.journal.failure
+                    unsaved = BarrierFailed(str(failure), barrier="open") if failure is not None else None
+                    return Taken(session, recovery_of(log.records, log.state), unsaved=unsaved)
                 elif session.agent.busy:
                     raise TurnUnderWay("the session's folders and MCP servers cannot change during a turn")
                 else:
@@ -235,7 +237,7 @@ class OpenSessions(Generic[FrontT]):
             with self._unless_ending():
                 journal, recovery = await self._sessions.take(session_id, place, barriers=barriers)
             session = await self._start(journal, place, named or _NONE, make_front, taken=True)
-            unsaved: BarrierFailed | None = None
+            unsaved = None
             try:
                 await self._assembly.policy.open(journal)
             except BarrierFailed as exc:

@@ -6,6 +6,7 @@ opened, kept and closed is the agent's (`OpenSessions`); which method does what 
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from typing import TypeAlias
 
 from anyio.abc import TaskGroup
@@ -36,6 +37,7 @@ class ClientSessions:
         self._client = client
         self._assembly = assembly
         self._tasks = tasks
+        self._notices = count(1)
         self._open = OpenSessions(sessions, assembly, tasks, self._conversation, files=self._files)
 
     def __iter__(self) -> Iterator[ClientSession]:
@@ -63,7 +65,7 @@ class ClientSessions:
         return self._open.busy
 
     def _conversation(self, journal: Journal) -> Conversation:
-        conversation = Conversation(self._peer, self._client, journal, self._assembly.policy)
+        conversation = Conversation(self._peer, self._client, journal, self._assembly.policy, notices=self._notices)
         conversation.on_dismissed = partial(self._cancel, journal.session_id)
         return conversation
 

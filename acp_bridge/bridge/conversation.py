@@ -51,7 +51,21 @@ Shown: TypeAlias = tuple[Record, Mapping[str, bytes]]
 class Conversation:
     """The frontend of one session's agent."""
 
-    def __init__(self, peer: Peer, client: ClientCapabilities, journal: Journal, policy: Policy) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        client: ClientCapabilities,
+        journal: Journal,
+        policy: Policy,
+        *,
+        notices: Iterator[int] | None = None,
+    ) -> None:
+        """Show `client` what happens in a session, from now on.
+
+        Args:
+            notices: numbers of what is said beside the conversation: the connection's, since a client that joins text
+                by message id may have kept what was said when the session was open before.
+        """
         self._peer = peer
         self._client = client
         self._journal = journal
@@ -66,7 +80,7 @@ class Conversation:
         self._waiting = False
         self._replaying = anyio.Lock()
         self._cards = PlanCards(client_shows_plans=client.shows_plans)
-        self._notices = count(1)
+        self._notices = notices or count(1)
         self._undo = journal.observe(self)
         self.on_dismissed: Callable[[], None] = lambda: None  # the client cancels the turn by taking a choice back
 

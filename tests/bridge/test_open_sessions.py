@@ -15,7 +15,7 @@ from acp_bridge.bridge.client_sessions import ClientSessions
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Text
 from acp_bridge.effects import Deadline
-from acp_bridge.errors import ProgramEnding, SessionNotFound, StoreError
+from acp_bridge.errors import ProgramEnding, SessionNotFound, StoreError, StorePoisoned
 from acp_bridge.llm import Model
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import HeldSession, Place, Sessions
@@ -262,3 +262,29 @@ async def test_who_asks_for_a_session_that_is_being_deleted_is_told_that_there_i
                 await anyio.wait_all_tasks_blocked()
                 world.store.door.open()
             assert [type(answer) for answer in answers] == [type(None), SessionNotFound]
+
+
+async def test_what_is_said_of_a_session_that_is_taken_anew_is_a_message_of_its_own() -> None:
+    world = World(Remote())
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            await opened.new(world.place, [])
+            for _ in range(2):
+                await opened.put_away("s1")
+                await opened.take("s1", world.place, None)
+            await anyio.wait_all_tasks_blocked()
+            said = [update["messageId"] for update in world.peer.updates if "content" in update]
+            assert len(said) == len(set(said)) == 2
+
+
+async def test_each_load_says_that_a_session_cannot_be_saved() -> None:
+    world = World(CountingStore())
+    with anyio.fail_after(10):
+        async with world.running() as opened:
+            entry = await opened.new(world.place, [])
+            for full, times in ((False, 0), (True, 1), (True, 2)):
+                entry.agent.journal.failure = StorePoisoned("no space left") if full else None
+                again, _ = await opened.take("s1", world.place, None)
+                assert again is entry
+                assert world.peer.said().count("This session cannot be saved now") == times
+            entry.agent.journal.failure = None
