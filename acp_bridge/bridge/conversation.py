@@ -28,7 +28,7 @@ from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAn
 from . import updates
 from .asking import asked
 from .bounds import bounded, pieces
-from .plans import PlanCards
+from .cards import Cards
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Conversation:
         self._late_key: tuple[ChunkKind, str] = ("agent_message_chunk", "")
         self._waiting = False
         self._replaying = anyio.Lock()
-        self._cards = PlanCards(client_shows_plans=client.shows_plans)
+        self._cards = Cards(client_shows_plans=client.shows_plans)
         self._notices = notices or count(1)
         self._undo = journal.observe(self)
         self.on_dismissed: Callable[[], None] = lambda: None  # the client cancels the turn by taking a choice back
@@ -159,13 +159,11 @@ class Conversation:
 
     def show(self, update: Json) -> None:
         """Send an update, behind a replay that is being sent."""
-        if self._cards.leaves_out(update):
-            return
         if self._meanwhile is not None:
             self._meanwhile.append(update)
-        else:
+        elif (drawn := self._cards.drawn(update)) is not None:
             self._send_late()
-            self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
+            self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": drawn})
 
     @property
     def congested(self) -> bool:
@@ -287,9 +285,9 @@ class Conversation:
     async def _send_again(self, shown: Iterable[Json], sent: Iterator[int]) -> None:
         """Send updates of a replay, and let others run in between: a long session's is not other sessions' silence."""
         for update in shown:
-            if self._cards.leaves_out(update):
+            if (drawn := self._cards.drawn(update)) is None:
                 continue
-            self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": update})
+            self._peer.send_notification(Method.SESSION_UPDATE, {"sessionId": self._session_id, "update": drawn})
             if self._peer.congested:
                 await self._peer.ready()
             elif next(sent) % _BREATH == 0:
