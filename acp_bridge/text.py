@@ -38,7 +38,9 @@ UNSEEN = re.compile(
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 _BLANKS = re.compile(r" {10,}")
-_WIDE_BLANKS = re.compile(r"[^\S\n]{80,}")  # deeper than code is indented
+WIDE_BLANKS = re.compile(r"[^\S\n]{80,}|(?:[^\S\n\t]*\t){16,}[^\S\n]*")
+"""Deeper than code is indented; a tab is as wide as several."""
+
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){10,}")
 """What would push the rest out of sight."""
 
@@ -105,7 +107,7 @@ def escaped(text: str, *, lines: bool = False) -> str:
     """
     if lines:
         text = UNSEEN.sub(lambda found: found.group() if found.group() in "\n\t" else _escape(found.group()), text)
-        text = _WIDE_BLANKS.sub(_counted, without_piles(text))
+        text = WIDE_BLANKS.sub(_counted, without_piles(text))
         return _EMPTY_LINES.sub(lambda found: f"\n[{found.group().count(chr(10)) - 1} empty lines]\n", text)
     if not (text.isascii() and text.isprintable()):
         text = UNSEEN.sub(lambda found: _escape(found.group()), text)

@@ -60,6 +60,7 @@ TABLE: Final = (
         "agents, this one's notes among them",
         "AGENTS.md AGENTS.override.md CLAUDE.md CLAUDE.local.md GEMINI.md QWEN.md WARP.md CRUSH.md .mcp.json mcp.json "
         ".agents .claude .claude.json .codex .gemini .qwen .cursor .cursorrules .windsurf .windsurfrules .clinerules "
+        ".trae .augment .factory .crush.json crush.json "
         ".roo .roomodes .kilocode .continue .kiro .junie .amp .opencode opencode.json opencode.jsonc .goosehints "
         ".aider.conf.yml .github/copilot-instructions.md .github/instructions .github/prompts .github/chatmodes "
         ".github/agents",
@@ -69,7 +70,7 @@ TABLE: Final = (
         ".envrc .direnv .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv "
         ".zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login config.fish .inputrc .tmux.conf .screenrc "
         ".gdbinit .lldbinit .pythonrc .pdbrc .npmrc .yarnrc .yarnrc.yml .tool-versions mise.toml .mise.toml .config "
-        "LaunchAgents",
+        "LaunchAgents .cargo/config .cargo/config.toml",
     ),
     _rule(
         "hooks and build services",

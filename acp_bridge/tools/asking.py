@@ -4,13 +4,12 @@ Owns that every question goes through the one escaping, and what is said of a ch
 neither who asks nor what for.
 """
 
-import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
 from acp_bridge.content import Diff, JsonObject, ShownBlock, Text
-from acp_bridge.text import escaped, unseen
+from acp_bridge.text import WIDE_BLANKS, escaped, unseen
 
 from .drawing import quoted
 from .paths import placed
@@ -19,7 +18,6 @@ from .tool import Access, Drawing, UserAnswer, Workspace
 MOST_NAMED = 10
 """Places of one change that are named."""
 
-_WIDE = re.compile(r"[^\S\n]{80,}(?=\S)")
 
 Inquire: TypeAlias = Callable[[str, tuple[str, ...]], Awaitable[UserAnswer]]
 
@@ -80,7 +78,7 @@ def _places(lines: list[str], others: set[str], word: str, first: int) -> Iterat
         for found in unseen(line.removesuffix("\r")):
             if not (number == 1 and found.start() == 0 and found.group() == "\ufeff"):  # the file's byte order mark
                 yield f"{_name(found.group())} at {word} {number}, column {found.start() + 1}"
-        if blanks := _WIDE.search(line):
+        if blanks := WIDE_BLANKS.search(line.rstrip()):
             yield f"more text behind {len(blanks.group())} blanks at {word} {number}"
 
 

@@ -82,6 +82,9 @@ def test_a_line_says_what_would_push_its_rest_out_of_sight(raw: str, shown: str)
         ("def f():\n" + " " * 40 + "x\n\n\n\ty", "def f():\n" + " " * 40 + "x\n\n\n\ty"),
         ("yes?" + " " * 300 + "no", "yes?[300 spaces]no"),
         ("yes?" + "\t\u3000" * 150 + "no", "yes?[300 spaces]no"),
+        ("yes?" + "\t" * 40 + "no", "yes?[40 spaces]no"),
+        ("yes?" + "\u3000 \t" * 16 + "no", "yes?[48 spaces]no"),
+        ("\t" * 15 + "x", "\t" * 15 + "x"),
         ("yes?" + "\n" * 401 + "no", "yes?\n[400 empty lines]\nno"),
         ("yes?" + "\n \t" * 400 + "\nno", "yes?\n[400 empty lines]\nno"),
         ("\u00ab\u202foui\u00a0!\u202f\u00bb", "\u00ab\u202foui\u00a0!\u202f\u00bb"),
@@ -92,6 +95,7 @@ def test_several_lines_say_so_too_and_keep_what_is_usual(raw: str, shown: str) -
 
 
 def test_megabytes_of_blanks_are_counted_in_a_moment() -> None:
+    assert hidden_in(changed(None, "x" + " " * 500_000 + "\n")) == ""
     assert escaped(" \n" * 1_000_000 + "x", lines=True) == " \n[999999 empty lines]\nx"
     assert escaped(" " * 5_000_000) == "[5000000 spaces]"
 
@@ -175,6 +179,8 @@ def test_a_change_says_what_in_it_cannot_be_seen_and_stays_as_it_will_be_written
         "U+2066 LEFT-TO-RIGHT ISOLATE at line 2, column 11; U+200B ZERO WIDTH SPACE at line 3, column 4; "
         "more text behind 1500 blanks at line 4"
     )
+    tabs = changed("a\n", "a" + "\t" * 40 + "evil()\n")
+    assert hidden_in(tabs) == "Not to be seen in this change: more text behind 40 blanks at line 1"
 
 
 @pytest.mark.parametrize(
