@@ -57,7 +57,7 @@ def _as_it_is(item: Json) -> Json:
 
 
 def fenced(text: str) -> str:
-    """Return text so that a renderer of Markdown (CommonMark §4.5) shows it as it is."""
+    """Return text so that a renderer of Markdown (CommonMark, fenced code blocks) shows it as it is."""
     if _PLAIN_LINE.fullmatch(text):
         return text
     for sign in "`~":

@@ -68,7 +68,7 @@ def test_tools_work_in_the_sessions_folder_and_not_in_the_processs(agent: Client
     agent.permit = choosing("allow_once")
     agent.prompted(session, "where are you")
     [shown] = agent.update("tool_call_update", session=session, status="completed")["content"]
-    assert shown["content"]["text"].strip() == str(tmp_path)
+    assert shown["content"]["text"].strip("`\n") == str(tmp_path)
     agent.prompted(session, "make a file")
     assert (tmp_path / "made.txt").read_text() == "made\n"
 
