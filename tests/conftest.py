@@ -7,6 +7,8 @@ from support.warm import STARTS
 
 STARTS.install()
 
+_LONGEST_ID = 200
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
@@ -16,6 +18,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Read the option."""
     STARTS.cold = STARTS.cold or bool(config.getoption("--cold"))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long text by its length: a test's id is sent, compared and printed, and would else be the text itself."""
+    return f"{argname} of {len(val)}" if isinstance(val, str | bytes) and len(val) > _LONGEST_ID else None
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -11,7 +11,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def png(width: int = 3, height: int = 2, *, padding: int = 0) -> bytes:
     """Return a PNG; its pixels are those of the claimed size up to 64 KiB, `padding` bytes lie in a text chunk."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    rows = (b"\0" + b"\x7f" * width)[:65536] * min(height, max(1, 65536 // (width + 1)))
+    rows = (b"\0" + b"\x7f" * min(width, 65535)) * min(height, max(1, 65536 // (width + 1)))
     more = _chunk(b"tEXt", b"c\0" + b"x" * padding) if padding else b""
     body = _chunk(b"IHDR", head) + more + _chunk(b"IDAT", zlib.compress(rows))
     return b"\x89PNG\r\n\x1a\n" + body + _chunk(b"IEND", b"")
