@@ -13,6 +13,7 @@ from acp_bridge.errors import StoreError
 
 from . import content
 from .disk import Disk, exists, is_folder, remove_tree, write_new
+from .lock import Lock
 from .rewrite import write_lines
 
 LOG = "log.jsonl"
@@ -100,8 +101,8 @@ def _forget(disk: Disk, path: str) -> None:
         remove_tree(disk, path)
 
 
-def discard(disk: Disk, root: str, session_id: str) -> str:
-    """Take the session's folder out of its name, durably, and return where it is now. Needs the lock.
+def discard(disk: Disk, root: str, session_id: str, held: Lock) -> str:
+    """Take the session's folder, whose lock is `held`, out of its name, durably, and return where it is now.
 
     Raises:
         OSError: it may come back.
@@ -113,6 +114,7 @@ def discard(disk: Disk, root: str, session_id: str) -> str:
         disk.sync_folder(root)  # else the session could come back
     except BaseException:
         with suppress(OSError):
+            held.withdraw_mark()  # it speaks for a name that is not known to be on the disk any more
             disk.rename(trash, path)  # so that it can be seen and deleted again
         raise
     return trash

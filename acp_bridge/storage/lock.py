@@ -8,6 +8,7 @@ descriptor of the file is closed.
 import os
 import socket
 import time
+from dataclasses import replace
 
 import orjson
 
@@ -58,6 +59,16 @@ class Lock:
             raise self.refusal or OSError("the mark cannot be written")
         if self._disk.write_at(self._marked, new.encode(), 0) != mark.SIZE:
             raise OSError("the mark was written in part")
+
+    def withdraw_mark(self) -> None:
+        """Take back all that the mark says was synced, so that the next save syncs the log and its names anew.
+
+        Raises:
+            OSError: it may still say so.
+        """
+        known = self.read_mark()
+        if known is not None:
+            self.write_mark(replace(known, synced=0))
 
     def make_writable(self) -> None:
         """Get ready to write the session after all; the file system may take writes again.

@@ -74,7 +74,7 @@ class Shelf:
         held = self._lock(session_id)
         try:
             self._prepare()
-            trash = folder.discard(self.disk, self.root, session_id)
+            trash = folder.discard(self.disk, self.root, session_id, held)
         except FileNotFoundError:
             held.release()
             return None

@@ -33,7 +33,7 @@ class Upkeep:
         for name in self._shelf.disk.names(self._shelf.root):
             prefix, _, session_id = name.partition("-")
             if f"{prefix}-" in (folder.BUILT, folder.REMOVED) and names.is_session_id(session_id):
-                gone += self._swept(session_id, partial(remove_tree, self._shelf.disk, f"{self._shelf.root}/{name}"))
+                gone += self._swept(session_id, partial(self._remove_leftover, name))
             elif names.is_session_id(name) and folder.has_no_log(self._shelf.disk, f"{self._shelf.root}/{name}"):
                 gone += self._swept(name, partial(self._remove_if_without_log, name))
         for session_id in empty:
@@ -82,30 +82,33 @@ class Upkeep:
             raise self._shelf.failed("salvage", session_id, exc) from exc
         return verification(session_id, log.path, found, kept_file=f"{self._shelf.root}/{session_id}/{copy}")
 
-    def _swept(self, session_id: str, remove: Callable[[], object]) -> int:
+    def _swept(self, session_id: str, remove: Callable[[Lock], object]) -> int:
         """Call `remove` under the session's lock, if it is free; what fails is left for the next time."""
         try:
             held = lock.acquire(self._shelf.disk, self._shelf.lock_path(session_id), session_id, patience_s=0)
         except (SessionInUse, StoreError):
             return 0
         try:
-            return 0 if remove() is False else 1
+            return 0 if remove(held) is False else 1
         except (OSError, StoreError):
             return 0
         finally:
             held.release()
 
-    def _remove_if_empty(self, session_id: str) -> bool:
+    def _remove_leftover(self, name: str, _held: Lock) -> None:
+        remove_tree(self._shelf.disk, f"{self._shelf.root}/{name}")
+
+    def _remove_if_empty(self, session_id: str, held: Lock) -> bool:
         """Remove a session unless it got a turn since it was listed; called under its lock."""
         seen: list[JsonObject] = []
         with self._shelf.log_of(session_id, READ) as (fd, path):
             found = scan(self._shelf.disk, fd, session_id, path, take=seen.append)
         if found.damage or any(record["type"] == "turn/start" for record in seen):
             return False
-        remove_tree(self._shelf.disk, folder.discard(self._shelf.disk, self._shelf.root, session_id))
+        remove_tree(self._shelf.disk, folder.discard(self._shelf.disk, self._shelf.root, session_id, held))
         return True
 
-    def _remove_if_without_log(self, session_id: str) -> bool:
+    def _remove_if_without_log(self, session_id: str, _held: Lock) -> bool:
         """Remove what an undone making left under the session's name; called under its lock."""
         path = f"{self._shelf.root}/{session_id}"
         if not folder.has_no_log(self._shelf.disk, path):

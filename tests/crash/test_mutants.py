@@ -387,7 +387,7 @@ def a_content_file_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 MUTANTS: dict[Plant, Part] = {
     no_sync: power_cuts,
     no_folder_sync: power_cuts,
-    no_folder_sync_at_open: kills_then_a_look,
+    no_folder_sync_at_open: kills_in_a_making,
     acknowledged_before_the_sync: power_cuts,
     a_failed_sync_is_tried_again: failed_syncs,
     a_failed_sync_does_not_poison: failed_syncs,
@@ -401,7 +401,7 @@ MUTANTS: dict[Plant, Part] = {
     a_mark_of_another_file_is_believed: salvages_cut_short,
     a_listing_goes_on_behind_whatever_is_there: kills_in_a_repair,
     the_mark_claims_success_before_it: power_cuts,
-    what_is_loaded_is_taken_for_synced: kills_then_a_look,
+    what_is_loaded_is_taken_for_synced: kills_in_a_making,
     what_a_killed_process_made_is_not_synced: kills_in_a_making,
     folders_are_made_before_any_is_synced: power_cuts,
     the_mark_is_written_before_the_names_are_synced: kills_then_a_look,

@@ -213,15 +213,22 @@ async def test_a_making_that_fails_leaves_nothing_but_its_lock(tmp_path: Path, c
     assert set(os.listdir(tmp_path)) == {"s1.lock"}
 
 
-async def test_a_deletion_that_fails_leaves_the_session_to_be_seen_and_deleted_again(tmp_path: Path) -> None:
-    class Failing(Counting):
-        def sync_folder(self, path: str) -> None:
-            if "trash-s1" in os.listdir(tmp_path):
-                super().sync_folder(path)
+class NoDeletionSynced(Counting):
+    """Fails to sync the folder of sessions while one is on its way out of it."""
 
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+        self.failures["sync_folder"] = OSError(errno.EIO, "failed")
+
+    def sync_folder(self, path: str) -> None:
+        if "trash-s1" in os.listdir(self._root):
+            super().sync_folder(path)
+
+
+async def test_a_deletion_that_fails_leaves_the_session_to_be_seen_and_deleted_again(tmp_path: Path) -> None:
     await made(tmp_path)
-    disk = Failing()
-    disk.failures["sync_folder"] = OSError(errno.EIO, "failed")
+    disk = NoDeletionSynced(tmp_path)
     store = store_in(tmp_path, disk)
     with pytest.raises(StoreError, match="cannot delete"):
         await store.delete("s1")
@@ -230,6 +237,20 @@ async def test_a_deletion_that_fails_leaves_the_session_to_be_seen_and_deleted_a
     await store.delete("s1")
     with pytest.raises(SessionNotFound):
         await loaded(tmp_path)
+
+
+async def test_a_name_that_a_failed_deletion_gave_back_is_synced_before_the_next_record_counts(tmp_path: Path) -> None:
+    """A power cut could else still carry the deletion out, and what was promised since with it."""
+    await made(tmp_path)
+    with pytest.raises(StoreError, match="cannot delete"):
+        await store_in(tmp_path, NoDeletionSynced(tmp_path)).delete("s1")
+    disk = Counting()
+    session = await store_in(tmp_path, disk).hold("s1")
+    await session.append([])
+    assert disk.calls == []
+    await session.append(records([TurnStarted(turn=2)], first=2))
+    assert disk.calls[:2] == ["sync_folder", "sync_folder"]
+    await session.close()
 
 
 async def test_a_session_whose_folder_becomes_a_link_while_its_lock_is_taken_is_refused(tmp_path: Path) -> None:

@@ -271,13 +271,22 @@ def text_of(content: Iterable[Mapping[str, Any]]) -> str:
 def drawn(result: Json) -> list[Json]:
     """Return what a logged result is drawn as, as far as it is text or a diff."""
     blocks = result.get("shown") or result["content"]
-    return [{key: block[key] for key in ("text", "path", "newText") if key in block} for block in blocks]
+    kept = [{key: block[key] for key in ("text", "path", "newText") if key in block} for block in blocks]
+    return [{**item, "text": item["text"].removesuffix("\n")} if "text" in item else item for item in kept]
 
 
 def shown(update: Json) -> list[Json]:
-    """Return what a tool card shows, as far as it is text or a diff."""
+    """Return what a tool card shows, as far as it is text or a diff; text without the fence that it may stand in."""
     found = (item["content"] if item["type"] == "content" else item for item in update.get("content", ()))
-    return [{key: item[key] for key in ("text", "path", "newText") if key in item} for item in found]
+    kept = ({key: item[key] for key in ("text", "path", "newText") if key in item} for item in found)
+    return [{**item, "text": unfenced(item["text"])} if "text" in item else item for item in kept]
+
+
+def unfenced(text: str) -> str:
+    """Return what a fenced code block holds, without the end of its last line; other text as it is."""
+    fence = text[: len(text) - len(text.lstrip("`~"))]
+    inner = text.removeprefix(f"{fence}\n").removesuffix(f"\n{fence}")
+    return inner if fence and f"{fence}\n{inner}\n{fence}" == text else text
 
 
 def same_log(before: list[Json], after: list[Json]) -> bool:

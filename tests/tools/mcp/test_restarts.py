@@ -205,7 +205,7 @@ async def test_a_server_that_is_waited_for_is_named_and_news_once_it_is_there(
 async def test_a_call_that_waits_for_a_restart_is_cancelled_at_once_and_ends_with_the_session(
     bench: Benched, odd: Odd
 ) -> None:
-    async with bench(odd("one")) as it:
+    async with bench(odd("hangs-second", "one")) as it:
         with pytest.raises(ToolError, match="in the middle"):
             await it.use("mcp__one__die")
         with anyio.move_on_after(0) as scope:

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from acp_bridge.content import Text
 from acp_bridge.errors import ToolError
 from acp_bridge.tools import McpServers, ServerSpec, earlier_commands_ended
 
@@ -188,7 +189,9 @@ async def test_results_are_read_bounded_and_named(bench: Benched, odd: Odd) -> N
             await it.use("mcp__good__junk")
         assert await it.text("mcp__good__half") == "half \ufffd"
         assert json.loads(await it.text("mcp__good__data")) == {"rows": 3}
-        assert (await it.text("mcp__good__pictures")).splitlines() == [
+        words, _picture = (await it.use("mcp__good__pictures")).content
+        assert isinstance(words, Text)
+        assert words.text.splitlines() == [
             "[picture 1, below]",
             "[resource file:///a]",
             "inside",

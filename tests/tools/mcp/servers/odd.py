@@ -147,7 +147,7 @@ def answer(message):
             if HOW == "flood-stderr":
                 while True:
                     os.write(2, b"x" * 65536)
-            if HOW == "hang" or (HOW == "hangs-first" and START == 1):
+            if HOW == "hang" or (HOW, START) in (("hangs-first", 1), ("hangs-second", 2)):
                 time.sleep(1000)
             if HOW == "late":
                 while not os.path.exists(f"{sys.argv[2]}.go"):
