@@ -20,9 +20,12 @@ VERBATIM: Final = frozenset({"run_command", "read_file", "search_files", "list_f
 """The tools whose text is what a file or a command holds."""
 
 _PLAIN_LINE: Final = re.compile(
-    r"(?! {4}|\s*[-+=]|\s*\d+[.)])[^\n\r*_`<>#|~\\!&\[\]]*\n?|\[[^\n\r*_`<>#|~\\!&\[\]]*\]\n?"
+    r"(?! {4}|\s*[-+=]|\s*\d+[.)])[^\n\r*`<>#|~\\!&\[\]]*\n?|\[[^\n\r*`<>#|~\\!&\[\]]*\]\n?"
 )
-"""One line that Markdown leaves as it is, or a note of ours in brackets."""
+"""One line that Markdown leaves as it is but for underscores, or a note of ours in brackets."""
+_OPENS: Final = re.compile(r"(?<!\w)_++(?=\S)")
+_CLOSES: Final = re.compile(r"(?<=[^\s_])_++(?!\w)")
+"""Underscores that begin and end what is emphasised; those within a word, as in a path, do not."""
 _LONGEST_FENCE: Final = 100
 """A text with a longer run of both signs is shown bare: it is not made to be read, and its fence would be as long."""
 
@@ -58,10 +61,15 @@ def _as_it_is(item: Json) -> Json:
 
 def fenced(text: str) -> str:
     """Return text so that a renderer of Markdown (CommonMark, fenced code blocks) shows it as it is."""
-    if _PLAIN_LINE.fullmatch(text):
+    if _PLAIN_LINE.fullmatch(text) and not _has_emphasis(text):
         return text
     for sign in "`~":
         fence = sign * max(3, 1 + max(map(len, re.findall(f"{re.escape(sign)}+", text)), default=0))
         if len(fence) <= _LONGEST_FENCE:
             return f"{fence}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
     return text
+
+
+def _has_emphasis(text: str) -> bool:
+    opens = _OPENS.search(text)
+    return opens is not None and _CLOSES.search(text, opens.end()) is not None

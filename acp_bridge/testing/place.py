@@ -5,6 +5,7 @@ Owns what the names `<workspace>`, `<home>` and `<run>` stand for. Starts nothin
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Generator, Mapping
@@ -49,7 +50,8 @@ class Place:
 @contextmanager
 def made_place(scenario: Scenario) -> Generator[Place]:
     """Make the folders of a run; they are removed at its end."""
-    run = Path(tempfile.mkdtemp(prefix="acp-")).resolve()
+    run = Path(tempfile.gettempdir()).resolve() / f"acp-{secrets.token_hex(6)}"  # no name that Markdown could read
+    run.mkdir(mode=0o700)
     place = Place(run)
     try:
         for folder in (place.home, run / "tmp", place.model):

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from acp_bridge.bridge.cards import Cards, fenced
 
-BARE = ["", "begun", "begun\n", "[exit code 1]", "[no output]", "it is 3 o'clock, said she."]
+BARE = ["", "begun", "begun\n", "[exit code 1]", "[no output]", "it is 3 o'clock, said she.", "/tmp/a_b_c/_d is"]
 FENCED = [
     ("# Title", "```\n# Title\n```"),
     ("a\nb\n", "```\na\nb\n```"),
     ("- x", "```\n- x\n```"),
     ("1. x", "```\n1. x\n```"),
     ("    x", "```\n    x\n```"),
-    ("a_b_c", "```\na_b_c\n```"),
+    ("see _this_ one", "```\nsee _this_ one\n```"),
+    ("/tmp/__init__", "```\n/tmp/__init__\n```"),
     ("a&lt;b", "```\na&lt;b\n```"),
     ("[a](http://b)", "```\n[a](http://b)\n```"),
     ("a\rb", "```\na\rb\n```"),
@@ -80,3 +81,9 @@ def test_an_update_of_a_file_or_a_diff_is_left_as_it_is() -> None:
     cards.drawn(first)
     update = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": [diff]}
     assert cards.drawn(update) == update
+
+
+@pytest.mark.parametrize("piece", [" _a", "a_ ", "_", "`a", "~`", " ", "a\n"])
+def test_a_megabyte_of_signs_is_read_once_through(piece: str) -> None:
+    """Reading it anew from each sign would take hours."""
+    assert fenced(piece * (2**20 // len(piece)))
