@@ -92,7 +92,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest:
-    """A model's wish to have a tool run, with how a client is to draw it.
+    """A model's wish to have a tool run, with how a client is to show it.
 
     Attributes:
         call_id: ours, unique in the session; a provider's own id is not kept.

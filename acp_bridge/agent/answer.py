@@ -11,7 +11,7 @@ from acp_bridge.errors import ToolError
 from acp_bridge.llm import Kept, TextDelta, ThoughtDelta, ToolDelta
 from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped, mended, mended_text
-from acp_bridge.tools import Drawing, Tool, Workspace, hidden_arguments, understood
+from acp_bridge.tools import Presentation, Tool, Workspace, hidden_arguments, understood
 
 _TITLE = 240
 """Characters that are shown of a name that no tool has."""
@@ -93,7 +93,7 @@ class Answer:
     def content(
         self, tools: Mapping[str, Tool], workspace: Workspace, kept: Kept | None = None
     ) -> tuple[AnswerBlock, ...]:
-        """Return the whole answer, its tool requests drawn."""
+        """Return the whole answer, its tool requests with how they are shown."""
         extras = kept.calls if kept is not None else {}
         return self.spoken(whole=True) + tuple(
             self._request(place, self._requests[index], extras.get(index), tools, workspace)
@@ -105,22 +105,22 @@ class Answer:
     ) -> ToolRequest:
         text = hidden_arguments(mended_text("".join(request.arguments)), self.secrets)
         name = mended_text(request.name) or "unnamed"
-        drawing = _drawn(tools.get(name), name, text, workspace)
+        presentation = _present(tools.get(name), name, text, workspace)
         return ToolRequest(
             call_id=f"call_{self.turn}_{self.step}_{place}",
             name=name,
             arguments=text,
-            title=escaped(self.secrets.hidden(mended_text(drawing.title))),  # also of a tool of somebody else's
-            kind=drawing.kind,
-            locations=tuple(replace(place, path=mended_text(place.path)) for place in drawing.locations),
+            title=escaped(self.secrets.hidden(mended_text(presentation.title))),  # also of a tool of somebody else's
+            kind=presentation.kind,
+            locations=tuple(replace(place, path=mended_text(place.path)) for place in presentation.locations),
             extra=mended(extra) if extra else None,
         )
 
 
-def _drawn(tool: Tool | None, name: str, arguments: str, workspace: Workspace) -> Drawing:
+def _present(tool: Tool | None, name: str, arguments: str, workspace: Workspace) -> Presentation:
     if tool is None:
-        return Drawing(title=escaped(name)[:_TITLE], kind="other")
+        return Presentation(title=escaped(name)[:_TITLE], kind="other")
     try:
-        return tool.draw(understood(arguments, tool.spec.parameters).arguments, workspace)
+        return tool.present(understood(arguments, tool.spec.parameters).arguments, workspace)
     except ToolError:
-        return Drawing(title=name, kind=tool.spec.kind)
+        return Presentation(title=name, kind=tool.spec.kind)

@@ -23,7 +23,7 @@ from acp_bridge.content import Text
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import DeltaKind, Journal, Policy, Record, ToolCalled, ToolResult, contents_named
 from acp_bridge.text import escaped
-from acp_bridge.tools import Choice, Drawing, PermissionOption, Question, UserAnswer, title
+from acp_bridge.tools import Choice, PermissionOption, Presentation, Question, UserAnswer, title
 
 from . import updates
 from .asking import asked
@@ -184,12 +184,12 @@ class Conversation:
             raw_input = updates.raw_input(request.arguments)  # a question of the model's own
         card = outbound.tool_call_update(question.call_id, status="pending", raw_input=raw_input)
         del card["sessionUpdate"]
-        drawing = question.drawing
-        card |= {"title": drawing.title, "kind": drawing.kind}
+        presentation = question.presentation
+        card |= {"title": presentation.title, "kind": presentation.kind}
         if question.shown:
             card["content"] = updates.shown_content(question.shown, {})
-        if drawing.locations:
-            card["locations"] = [outbound.location(place.path, place.line) for place in drawing.locations]
+        if presentation.locations:
+            card["locations"] = [outbound.location(place.path, place.line) for place in presentation.locations]
         options = [
             {"optionId": option.option_id, "name": option.name, "kind": option.kind} for option in question.options
         ]
@@ -234,8 +234,10 @@ class Conversation:
         decline = PermissionOption(option_id="decline", name="None of these", kind="reject_once")
         heading = title(question, limit=_HEADING_CHARS)
         shown = () if heading == question else (Text(text=question),)
-        drawing = Drawing(title=heading, kind="other")
-        asking = Question(call_id=call_id, drawing=drawing, arguments={}, options=(*offered, decline), shown=shown)
+        presentation = Presentation(title=heading, kind="other")
+        asking = Question(
+            call_id=call_id, presentation=presentation, arguments={}, options=(*offered, decline), shown=shown
+        )
         choice = await self.ask(asking)
         if choice.dismissed:  # its cancel may come only after this answer (protocol: prompt turn)
             self.on_dismissed()

@@ -195,7 +195,7 @@ def _failed(failure: Failure) -> str:
 
 
 def _hint(question: Question) -> str:
-    mode = "edit" if question.drawing.kind == "edit" else "full"
+    mode = "edit" if question.presentation.kind == "edit" else "full"
     return f"nobody can be asked here, so it was denied; --mode {mode} allows it"
 
 
@@ -222,7 +222,7 @@ class _JsonPrinter:
                 self._line({"type": "record", "record": encode_record(happened)})
 
     def denied(self, question: Question) -> None:
-        title = question.drawing.title
+        title = question.presentation.title
         self._line({"type": "denied", "callId": question.call_id, "title": title, "hint": _hint(question)})
 
     def end(self, outcome: Outcome, trouble: _Trouble | None, code: int) -> None:
@@ -270,7 +270,7 @@ class _TextPrinter:
                 pass
 
     def denied(self, question: Question) -> None:
-        self._note(f"[yellow]{escape(question.drawing.title)}: {_hint(question)}[/yellow]")
+        self._note(f"[yellow]{escape(question.presentation.title)}: {_hint(question)}[/yellow]")
 
     def end(self, outcome: Outcome, trouble: _Trouble | None, code: int) -> None:
         if trouble is not None:

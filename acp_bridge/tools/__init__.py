@@ -5,7 +5,6 @@ Owns the Tool, Files and Commands ports and the built-in tools. Knows no model a
 
 from .ask_user import AskUser
 from .contained import composed_tools, contained
-from .drawing import title
 from .edit_file import EditFile
 from .files import ABSENT, Files, FileState, LocalFiles, PictureFile, digest
 from .guard import Commands, Ended, GuardedCommands, earlier_commands_ended
@@ -18,7 +17,8 @@ from .pipeline import Pipeline, Watcher
 from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
-from .tool import Access, Call, Drawing, Picture, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
+from .titles import title
+from .tool import Access, Call, Picture, Presentation, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
 from .understanding import hidden_arguments, parsed_arguments, understood
 from .update_plan import UpdatePlan
 from .write_file import WriteFile
@@ -45,6 +45,7 @@ __all__ = [
     "Picture",
     "PictureFile",
     "Pipeline",
+    "Presentation",
     "Previewing",
     "Question",
     "ServerSpec",
@@ -66,6 +67,9 @@ __all__ = [
     "title",
     "understood",
 ]
+
+Drawing = Presentation
+"""The former name of `Presentation`; to be removed after 0.2."""
 
 
 def builtin_tools() -> tuple[Tool, ...]:

@@ -6,8 +6,8 @@ from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
 
 from .arguments import Arguments, checked, parsed
-from .drawing import title
-from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from .titles import title
+from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 MAX_OPTIONS = 10
 
@@ -43,10 +43,10 @@ class AskUser:
         """Return the arguments."""
         return checked(_Arguments, arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Draw the question."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Show the question."""
         del workspace
-        return Drawing(title=title("Ask:", arguments.get("question")), kind="other")
+        return Presentation(title=title("Ask:", arguments.get("question")), kind="other")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Touch nothing."""

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from acp_bridge.content import Diff, JsonObject, ShownBlock, Text
 from acp_bridge.text import WIDE_BLANKS, escaped, unseen
 
-from .drawing import quoted
 from .paths import placed
-from .tool import Access, Drawing, UserAnswer, Workspace
+from .titles import quoted
+from .tool import Access, Presentation, UserAnswer, Workspace
 
 MOST_NAMED = 10
 """Places of one change that are named."""
@@ -34,12 +34,12 @@ def readable(block: ShownBlock) -> ShownBlock:
     return Text(text=escaped(block.text, lines=True)) if isinstance(block, Text) else block
 
 
-def leading_elsewhere(drawing: Drawing, access: Access, workspace: Workspace) -> Iterator[Text]:
+def leading_elsewhere(presentation: Presentation, access: Access, workspace: Workspace) -> Iterator[Text]:
     """Yield, for a question, where its paths lead if that is elsewhere.
 
     Its title was drawn before the call was judged, and a link may be another by then; what is judged is what holds.
     """
-    named = {place.path for place in drawing.locations}
+    named = {place.path for place in presentation.locations}
     for path in access.paths:
         if named and str(path) not in named:
             yield Text(text=f"This leads to:\n{quoted(placed(path, workspace))}")

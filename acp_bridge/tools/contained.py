@@ -21,7 +21,7 @@ from acp_bridge.errors import PART_FAILURES, ConfigError, ToolError
 from acp_bridge.session.events import ResultCode
 from acp_bridge.text import describe, escaped
 
-from .tool import Access, AccessKind, Call, Drawing, Picture, Previewing, Tool, ToolOutput, ToolSpec, Workspace
+from .tool import Access, AccessKind, Call, Picture, Presentation, Previewing, Tool, ToolOutput, ToolSpec, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 RESERVED: Final = "mcp__"
 """How the names of MCP servers' tools begin."""
 
-_METHODS: Final = ("check", "draw", "access", "run")
+_METHODS: Final = ("check", "present", "access", "run")
 
 
 class ContainedTool:
@@ -57,13 +57,13 @@ class ContainedTool:
         checked = self._call("check", lambda: self._tool.check(arguments))
         return self._require("check", checked, isinstance(cast("object", checked), dict), "a dict")
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Have the call drawn; one that cannot be is drawn by its name."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Have it said how the call is shown; one that cannot say is shown by its name."""
         try:
-            drawn = self._call("draw", lambda: self._tool.draw(arguments, workspace))
-            return self._require("draw", drawn, _is_drawing(drawn), "a Drawing")
+            presentation = self._call("present", lambda: self._tool.present(arguments, workspace))
+            return self._require("present", presentation, _is_presentation(presentation), "a Presentation")
         except ToolError:
-            return Drawing(title=f"{self.spec.name} (could not be drawn)", kind=self.spec.kind)
+            return Presentation(title=f"{self.spec.name} (could not be drawn)", kind=self.spec.kind)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Have it said what is touched; a tool that cannot say may not run."""
@@ -172,6 +172,8 @@ def _offerable_spec(tool: object, part: str) -> ToolSpec:
         raise ConfigError(f"the tool {part} has no spec that can be read: {describe(exc)}") from exc
     if not isinstance(spec, ToolSpec):
         raise ConfigError(f"the tool {part} has as its spec {_name_of(spec)}, and not a ToolSpec")
+    if callable(getattr(tool, "draw", None)) and not callable(getattr(tool, "present", None)):
+        raise ConfigError(f"the tool {part} has draw(), which is named present() now; rename it")
     if missing := [name for name in _METHODS if not callable(getattr(tool, name, None))]:
         raise ConfigError(f"the tool {part} has no {missing[0]}(); a tool has {', '.join(_METHODS)} and a spec")
     if not inspect.iscoroutinefunction(getattr(tool, "run", None)):
@@ -211,9 +213,9 @@ def _problem_of_schema(parameters: object) -> str:
     return ""
 
 
-def _is_drawing(value: object) -> bool:
+def _is_presentation(value: object) -> bool:
     return (
-        isinstance(value, Drawing)
+        isinstance(value, Presentation)
         and isinstance(cast("Any", value.title), str)
         and value.kind in get_args(ToolKind)
         and isinstance(cast("Any", value.locations), tuple)

@@ -10,9 +10,9 @@ from acp_bridge.errors import ToolError
 
 from .arguments import Arguments, checked, parsed
 from .changes import drawn, unsaved_said
-from .drawing import title
 from .paths import accessed, lexical, named, permitted, resolved
-from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from .titles import title
+from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 _BOM = "\ufeff"
 
@@ -55,11 +55,11 @@ class EditFile:
         """Return the arguments with defaults filled in."""
         return checked(_Arguments, arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Draw the path."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Show the path."""
         path = arguments.get("path")
         place = (Location(path=lexical(path, workspace)),) if isinstance(path, str) else ()
-        return Drawing(title=title("Edit", named(path, workspace)), kind="edit", locations=place)
+        return Presentation(title=title("Edit", named(path, workspace)), kind="edit", locations=place)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Change one file."""

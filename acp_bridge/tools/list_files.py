@@ -12,12 +12,12 @@ from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
 from .confirming import confirmed_names
-from .drawing import title
 from .files import held
 from .ignoring import ignored_itself, said_of_ignored
 from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
-from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from .titles import title
+from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 MAX_ENTRIES = 1000
 MAX_BYTES = 60_000
@@ -54,13 +54,13 @@ class ListFiles:
         """Return the arguments with defaults filled in."""
         return checked(_Arguments, arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Draw the pattern and the folder."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Show the pattern and the folder."""
         path, pattern = arguments.get("path"), arguments.get("pattern")
         folder = path if isinstance(path, str) else "."
         place = named(folder, workspace)
         subject = f"{pattern} in {place}" if isinstance(pattern, str) else place
-        return Drawing(
+        return Presentation(
             title=title("List", subject), kind="search", locations=(Location(path=lexical(folder, workspace)),)
         )
 

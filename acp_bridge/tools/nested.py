@@ -1,4 +1,4 @@
-"""Tools that call tools: how an inner call is drawn, and which one may not be made.
+"""Tools that call tools: how an inner call is shown, and which one may not be made.
 
 Pure. Owns the bound on depth and the rule that an inner call does no more than its outer one says. Runs nothing.
 """
@@ -12,7 +12,7 @@ from acp_bridge.content import Effect, JsonObject, ToolRequest
 from acp_bridge.limits import NESTED_CALLS
 from acp_bridge.text import escaped, mended
 
-from .tool import Drawing, Tool, Workspace
+from .tool import Presentation, Tool, Workspace
 
 _WIDTH: Final[Mapping[Effect, int]] = {"read": 0, "idempotent": 1, "write": 2}
 
@@ -20,16 +20,16 @@ _WIDTH: Final[Mapping[Effect, int]] = {"read": 0, "idempotent": 1, "write": 2}
 def inner_request(
     outer: ToolRequest, tool: Tool | None, name: str, arguments: JsonObject, workspace: Workspace
 ) -> tuple[ToolRequest, Tool | None]:
-    """Return an inner call as a request of the outer one's id, drawn for who is asked about it; and its tool."""
+    """Return an inner call as a request with the outer one's id, ready to be shown to who is asked; and its tool."""
     arguments = mended(arguments)
-    drawing = Drawing(title=name, kind="other") if tool is None else tool.draw(arguments, workspace)
+    presentation = Presentation(title=name, kind="other") if tool is None else tool.present(arguments, workspace)
     request = ToolRequest(
         call_id=outer.call_id,
         name=name,
         arguments=orjson.dumps(arguments).decode(),
-        title=escaped(f"{outer.name}: {drawing.title}"),
-        kind=drawing.kind,
-        locations=drawing.locations,
+        title=escaped(f"{outer.name}: {presentation.title}"),
+        kind=presentation.kind,
+        locations=presentation.locations,
     )
     return request, tool
 

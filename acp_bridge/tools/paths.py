@@ -106,7 +106,7 @@ def permitted(text: str, call: Call) -> Path:
 
 
 def lexical(text: object, workspace: Workspace) -> str:
-    """Return an absolute path for drawing, without a look at the disk; the session's folder if `text` is no path."""
+    """Return an absolute path to be shown, without a look at the disk; the session's folder if `text` is no path."""
     if not isinstance(text, str):
         return str(workspace.cwd)
     return os.path.normpath(mended_text(os.path.join(workspace.cwd, text)))

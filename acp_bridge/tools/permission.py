@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias, assert_never
 from acp_bridge.content import JsonObject, ShownBlock
 from acp_bridge.text import escaped
 
-from .tool import Access, Drawing
+from .tool import Access, Presentation
 
 Mode: TypeAlias = Literal["ask", "edit", "plan", "full"]
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -39,10 +39,15 @@ class Question:
     """What a person is asked before a call; `shown` is what it would do, if that is known."""
 
     call_id: str
-    drawing: Drawing
+    presentation: Presentation
     arguments: JsonObject
     options: tuple[PermissionOption, ...]
     shown: tuple[ShownBlock, ...] = ()
+
+    @property
+    def drawing(self) -> Presentation:
+        """The former name of `presentation`; to be removed after 0.2."""
+        return self.presentation
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from .nested import inner_request, refused_inside
 from .permission import Choice, Mode, PermissionOption, Question, decide, denial, options_for
 from .pictures import has_pictures, kept
 from .progress import KEY_JOIN, Progress, Watcher
-from .tool import Access, Call, Drawing, Picture, Previewing, Tool, ToolOutput, Workspace
+from .tool import Access, Call, Picture, Presentation, Previewing, Tool, ToolOutput, Workspace
 from .understanding import understood
 
 logger = logging.getLogger(__name__)
@@ -184,13 +184,19 @@ class Pipeline:
             return _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN)
         options = options_for(access)
         self.journal.append(PermissionAsked(call_id=request.call_id, options=tuple(_plain(options))))
-        drawing = Drawing(title=request.title, kind=request.kind, locations=request.locations)
+        presentation = Presentation(title=request.title, kind=request.kind, locations=request.locations)
         said = (Text(text=escaped(note)),) if note else ()  # the model may think that it asked for more
-        shown = (*leading_elsewhere(drawing, access, self.workspace), *said, *shown)
+        shown = (*leading_elsewhere(presentation, access, self.workspace), *said, *shown)
         choice = Choice(None)
         with self.cancellation.scope():
             choice = await self.watcher.ask(
-                Question(call_id=request.call_id, drawing=drawing, arguments=arguments, options=options, shown=shown)
+                Question(
+                    call_id=request.call_id,
+                    presentation=presentation,
+                    arguments=arguments,
+                    options=options,
+                    shown=shown,
+                )
             )
         if choice.dismissed:  # the client's cancel may come before or after this answer (protocol: prompt turn)
             self.cancellation.cancel("client")

@@ -14,10 +14,10 @@ from acp_bridge.errors import ToolError
 from acp_bridge.pictures import Facts, examined
 
 from .arguments import Arguments, checked, parsed
-from .drawing import title
 from .files import PictureFile
 from .paths import accessed, lexical, named, permitted, resolved
-from .tool import Access, Call, Drawing, Picture, ToolOutput, ToolSpec, Workspace
+from .titles import title
+from .tool import Access, Call, Picture, Presentation, ToolOutput, ToolSpec, Workspace
 
 MAX_LINES = 2000
 MAX_CHARACTERS = 100_000
@@ -66,12 +66,12 @@ class ReadFile:
         """Return the arguments with defaults filled in."""
         return checked(_Arguments, arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Draw the path, and the line that it starts at."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Show the path, and the line that it starts at."""
         path, offset = arguments.get("path"), arguments.get("offset")
         line = offset if type(offset) is int and offset >= 1 else None
         place = (Location(path=lexical(path, workspace), line=line),) if isinstance(path, str) else ()
-        return Drawing(title=title("Read", named(path, workspace)), kind="read", locations=place)
+        return Presentation(title=title("Read", named(path, workspace)), kind="read", locations=place)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Read one file."""

@@ -8,11 +8,11 @@ from acp_bridge.limits import COMMAND, SPILL
 from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
-from .drawing import quoted, title
 from .guard import Ended
 from .paths import accessed, lexical, permitted, placed, resolved
 from .shell import grantable
-from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from .titles import quoted, title
+from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 DEFAULT_S = 120
 MAX_S = 3600
@@ -61,12 +61,12 @@ class RunCommand:
             raise ToolError(f"the command is longer than {COMMAND:,} characters; write a script and run that")
         return complete
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Draw the command itself."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Show the command itself."""
         command, cwd = arguments.get("command"), arguments.get("cwd")
         place = (Location(path=lexical(cwd, workspace)),) if isinstance(cwd, str) else ()
         words = command if isinstance(command, str) and command.strip() else "Run a command"
-        return Drawing(title=title(words, _where(cwd, workspace), limit=TITLE), kind="execute", locations=place)
+        return Presentation(title=title(words, _where(cwd, workspace), limit=TITLE), kind="execute", locations=place)
 
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:  # noqa: ARG002 - no file
         """Return the whole command, if its title is not it."""

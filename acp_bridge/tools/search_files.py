@@ -12,11 +12,11 @@ from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
 from .confirming import Match, confirmed_matches
-from .drawing import title
 from .ignoring import ignored_itself, said_of_ignored
 from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
-from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from .titles import title
+from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 MAX_MATCHES = 300
 MAX_BYTES = 60_000
@@ -60,13 +60,13 @@ class SearchFiles:
         """Return the arguments with defaults filled in."""
         return checked(_Arguments, arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Draw the pattern and where it is searched."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Show the pattern and where it is searched."""
         path, pattern = arguments.get("path"), arguments.get("pattern")
         place = path if isinstance(path, str) else "."
         where = named(place, workspace)
         words = f"{pattern} in {where}" if isinstance(pattern, str) else where
-        return Drawing(
+        return Presentation(
             title=title("Search", words), kind="search", locations=(Location(path=lexical(place, workspace)),)
         )
 

@@ -1,4 +1,4 @@
-"""The Tool port: what a model may call, what it asks of the user, how it is drawn, and its body.
+"""The Tool port: what a model may call, what it asks of the user, how it is shown, and its body.
 
 Owns the values that a tool and the pipeline exchange. Knows no model, no log and no client.
 """
@@ -38,8 +38,8 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
-    """How a call is shown to a person: drawn once, before it is judged, and logged."""
+class Presentation:
+    """How a call is shown to a person: made once, before it is judged, and logged."""
 
     title: str
     kind: ToolKind
@@ -170,7 +170,7 @@ class Tool(Protocol):
         """
         ...
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Return how the call is shown. Takes unchecked arguments, never raises; looks at the disk only for links."""
         ...
 

@@ -8,7 +8,7 @@ from acp_bridge.content import JsonObject, Text
 from acp_bridge.text import escaped
 
 from .arguments import Arguments, checked, parsed
-from .tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 MAX_ENTRIES = 100
 
@@ -60,10 +60,10 @@ class UpdatePlan:
         """Return the entries with their priorities filled in."""
         return checked(_Arguments, arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        """Draw that the plan changes."""
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        """Say that the plan changes."""
         del arguments, workspace
-        return Drawing(title="Update the plan", kind="think")
+        return Presentation(title="Update the plan", kind="think")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Touch nothing."""

@@ -53,14 +53,14 @@ def test_a_prompt_with_newlines_separators_and_nul_is_replayed_as_it_was(
 TOOL_THAT_PRINTS = """
 import os, subprocess, sys, warnings
 from acp_bridge.content import Text
-from acp_bridge.tools import Access, Drawing, ToolOutput, ToolSpec
+from acp_bridge.tools import Access, Presentation, ToolOutput, ToolSpec
 
 print("printed when it was imported")
 
 class Chatty:
     spec = ToolSpec(name="chatty", description="x", parameters={"type": "object"}, effect="read", kind="other")
     def check(self, arguments): return arguments
-    def draw(self, arguments, workspace): return Drawing(title="chatty", kind="other")
+    def present(self, arguments, workspace): return Presentation(title="chatty", kind="other")
     def access(self, arguments, workspace): return Access(kind="none")
     async def run(self, arguments, call):
         print("printed", flush=True)

@@ -17,7 +17,7 @@ from acp_bridge.content import Failure, Location, Text, Thought, ToolRequest, Us
 from acp_bridge.errors import BarrierFailed, BarrierTimeout, IllegalEvent, ToolError
 from acp_bridge.limits import MIB
 from acp_bridge.session import Durable, FromTools, InputDropped, TurnEnded
-from acp_bridge.tools import Drawing
+from acp_bridge.tools import Presentation
 
 ALL = list(itertools.product(Phase, Sign))
 
@@ -311,7 +311,7 @@ async def test_the_agent_is_stopped_with_the_loops_own_last_events() -> None:
 
 async def test_what_a_tool_says_in_a_broken_encoding_is_mended_and_saved() -> None:
     tool = ToldTool("t")
-    tool.draw = lambda arguments, workspace: _drawing("\udcff")
+    tool.present = lambda arguments, workspace: _presentation("\udcff")
     tool.raises = ToolError("cannot open '\udcff'")
     world = World.of([asks("t"), {"text": "done"}], tool)
     with anyio.fail_after(5):
@@ -325,8 +325,8 @@ async def test_what_a_tool_says_in_a_broken_encoding_is_mended_and_saved() -> No
     assert request.locations[0].path == "/\ufffd"
 
 
-def _drawing(name: str) -> Any:
-    return Drawing(title=name, kind="edit", locations=(Location(path=f"/{name}"),))
+def _presentation(name: str) -> Any:
+    return Presentation(title=name, kind="edit", locations=(Location(path=f"/{name}"),))
 
 
 async def test_counts_that_no_log_can_hold_are_cut_to_what_it_can() -> None:

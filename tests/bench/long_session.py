@@ -24,7 +24,7 @@ from acp_bridge.content import JsonObject, Text
 from acp_bridge.headless import open_runtime
 from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
 from acp_bridge.session import ModelRequest, Record, ToolResult
-from acp_bridge.tools import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from acp_bridge.tools import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 WINDOW = 10
 """Parts that the run is cut into, to compare the first with the last."""
@@ -44,8 +44,8 @@ class Nothing:
     def check(self, arguments: JsonObject) -> JsonObject:
         return arguments
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        return Drawing(title="Do nothing", kind="other")
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        return Presentation(title="Do nothing", kind="other")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         return Access(kind="none")

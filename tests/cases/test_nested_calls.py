@@ -98,8 +98,8 @@ async def test_an_inner_call_is_asked_about_and_runs_under_the_outer_ones_intent
     assert not outputs[0].is_error
     [question] = asked
     assert question.call_id == "call_1_1_1"
-    assert question.drawing.title.startswith("outer: ")
-    assert "a.txt" in question.drawing.title
+    assert question.presentation.title.startswith("outer: ")
+    assert "a.txt" in question.presentation.title
     assert question.shown != ()
     kinds = [type(event) for event in events if isinstance(event, ToolCalled | PermissionAsked | ToolResult)]
     assert kinds == [ToolCalled, PermissionAsked, ToolResult]

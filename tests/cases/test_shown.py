@@ -253,14 +253,14 @@ class Asks:
         return Workspace(cwd=self.root, roots=(self.root,))
 
     def title(self, name: str, **arguments: Any) -> str:
-        return TOOLS[name].draw(arguments, self.workspace).title
+        return TOOLS[name].present(arguments, self.workspace).title
 
     async def content(self, name: str, **arguments: Any) -> list[str]:
         """What is shown below the title, of texts."""
         tool = TOOLS[name]
         checked = tool.check(arguments)
         access = tool.access(checked, self.workspace)
-        said: list[Any] = [*leading_elsewhere(tool.draw(arguments, self.workspace), access, self.workspace)]
+        said: list[Any] = [*leading_elsewhere(tool.present(arguments, self.workspace), access, self.workspace)]
         if isinstance(tool, Previewing):
             said += await tool.preview(checked, cast("Call", None))
         return [block.text for block in said]
@@ -339,7 +339,7 @@ def test_a_command_that_nobody_could_be_shown_whole_is_refused(extra: int, ok: b
 
 @pytest.mark.anyio
 async def test_a_question_says_where_the_judged_path_leads_whatever_the_title_says(asks: Asks) -> None:
-    """A link that is changed between the drawing and the judging is named as it was judged."""
+    """A link that is changed between the showing and the judging is named as it was judged."""
     assert await asks.content("read_file", path="CHANGELOG.md") == [
         f"This leads to:\n```\n{asks.root.parent}/secret, outside the project\n```"
     ]

@@ -18,7 +18,7 @@ from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
 from acp_bridge.session import AssistantMessage, ModelRequest, Record, ToolCalled, ToolResult
 from acp_bridge.session.store import SessionFilter
 from acp_bridge.storage import MemoryStore
-from acp_bridge.tools import Access, Choice, Drawing, Question, ToolOutput
+from acp_bridge.tools import Access, Choice, Drawing, Presentation, Question, ToolOutput, contained
 
 pytestmark = pytest.mark.anyio
 
@@ -93,15 +93,30 @@ async def test_an_access_that_no_mode_can_judge_is_no_leave(access: Access, tmp_
 
 @pytest.mark.parametrize(
     "broken",
-    [raises(RuntimeError("no pen")), lambda: None, lambda: "Greet", lambda: Drawing(title=None, kind="other")],  # pyright: ignore[reportArgumentType]
+    [raises(RuntimeError("no pen")), lambda: None, lambda: "Greet", lambda: Presentation(title=None, kind="other")],  # pyright: ignore[reportArgumentType]
 )
 async def test_a_tool_that_cannot_be_drawn_runs_and_is_drawn_by_its_name(
     broken: Callable[[], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tool = Greet({"draw": broken})
+    tool = Greet({"present": broken})
     outcome, events = await turn_with(tool, tmp_path)
     assert (outcome.reason, tool.ran, events[ToolResult].is_error) == ("completed", 1, False)
     assert "greet ('Greet')" in caplog.text
+
+
+class Drawn(Greet):
+    """A tool as it was written for an earlier port."""
+
+    present: Any = None
+
+    def draw(self, arguments: Any, workspace: Any) -> Any:
+        return Drawing(title="Greet", kind="other")
+
+
+def test_a_tool_with_the_former_name_of_present_is_refused_by_name() -> None:
+    assert Drawing is Presentation
+    with pytest.raises(ConfigError, match=r"'mine:Drawn' has draw\(\), which is named present\(\) now"):
+        contained(Drawn(), "'mine:Drawn'")
 
 
 class Showing(Greet):

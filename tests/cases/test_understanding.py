@@ -101,7 +101,7 @@ async def test_title_question_log_and_body_see_the_same(tmp_path: Path, raw: str
         await agent.prompted()
         [question] = agent.asked
         assert question.arguments["command"] == "echo seen > a.txt"
-        assert question.drawing.title == agent.requests()[0].title == "echo seen > a.txt"
+        assert question.presentation.title == agent.requests()[0].title == "echo seen > a.txt"
         [call] = agent.calls()
         assert call.arguments == question.arguments
         assert (tmp_path / "project" / "a.txt").read_text() == "seen\n"

@@ -8,7 +8,7 @@ from acp_bridge.config import Config, load
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
 from acp_bridge.session import ModelRequest, Record
-from acp_bridge.tools import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from acp_bridge.tools import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 
 def config(**settings: Any) -> Config:
@@ -40,8 +40,8 @@ class Greet:
     def check(self, arguments: JsonObject) -> JsonObject:
         return self._or("check", arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        return self._or("draw", Drawing(title="Greet", kind="other"))
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        return self._or("present", Presentation(title="Greet", kind="other"))
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         return self._or("access", Access(kind="none"))

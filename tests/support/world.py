@@ -44,10 +44,10 @@ from acp_bridge.tools import (
     Access,
     Call,
     Commands,
-    Drawing,
     Ended,
     LocalFiles,
     Mode,
+    Presentation,
     Tool,
     ToolOutput,
     ToolSpec,
@@ -213,8 +213,8 @@ class ToldTool:
     def check(self, arguments: JsonObject) -> JsonObject:
         return arguments
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        return Drawing(title=f"{self.spec.name} it", kind="edit", locations=(Location(path="/work/f", line=3),))
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        return Presentation(title=f"{self.spec.name} it", kind="edit", locations=(Location(path="/work/f", line=3),))
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         return self._access

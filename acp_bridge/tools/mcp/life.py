@@ -19,8 +19,8 @@ from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import SERVER_TOOLS
 from acp_bridge.redaction import Secrets
-from acp_bridge.tools.drawing import title
 from acp_bridge.tools.process import GuardedProcess, PipeReader, guarded_process
+from acp_bridge.tools.titles import title
 
 from .spec import McpOptions, ServerSpec
 from .tail import Tail

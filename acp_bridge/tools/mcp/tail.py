@@ -6,7 +6,7 @@ import anyio
 from anyio.abc import ByteReceiveStream
 
 from acp_bridge.redaction import Secrets
-from acp_bridge.tools.drawing import title
+from acp_bridge.tools.titles import title
 
 from .lines import Throttle
 

@@ -12,8 +12,8 @@ import orjson
 
 from acp_bridge.content import JsonObject, ShownBlock, Text
 from acp_bridge.errors import ToolError
-from acp_bridge.tools.drawing import quoted, title
-from acp_bridge.tools.tool import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from acp_bridge.tools.titles import quoted, title
+from acp_bridge.tools.tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 from .checking import checked
 from .offer import Offer
@@ -44,9 +44,9 @@ class McpTool:
         """Hold the arguments against the server's schema, as far as that is cheap; the rest is the server's to say."""
         return checked(self._offer.parameters, arguments)
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:  # noqa: ARG002 - what they mean is unknown
-        """Draw the names of server and tool."""
-        return Drawing(title=self._title, kind="other")
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:  # noqa: ARG002 - what they mean is unknown
+        """Show the names of server and tool."""
+        return Presentation(title=self._title, kind="other")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:  # noqa: ARG002 - likewise
         """Execute. A grant covers this tool as it is defined now, whatever its arguments."""
@@ -91,9 +91,9 @@ class GoneTool:
         """Refuse the call."""
         raise self._refusal()
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:  # noqa: ARG002 - as when it was there
-        """Draw the names of server and tool."""
-        return Drawing(title=self._title, kind="other")
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:  # noqa: ARG002 - as when it was there
+        """Show the names of server and tool."""
+        return Presentation(title=self._title, kind="other")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:  # noqa: ARG002 - it touches nothing
         """Nothing."""

@@ -11,7 +11,7 @@ from acp_bridge.config import load
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.rpc import open_stdio
-from acp_bridge.tools import Access, Call, Drawing, ToolOutput, ToolSpec, Workspace
+from acp_bridge.tools import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 
 class Greet:
@@ -30,8 +30,8 @@ class Greet:
             raise ToolError("'name' must be a text", code="INVALID_ARGUMENTS")
         return arguments
 
-    def draw(self, arguments: JsonObject, workspace: Workspace) -> Drawing:
-        return Drawing(title=f"Greet {arguments.get('name')}", kind="other")
+    def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
+        return Presentation(title=f"Greet {arguments.get('name')}", kind="other")
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         return Access(kind="edit", inside=False)

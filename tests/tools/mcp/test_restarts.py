@@ -87,7 +87,7 @@ async def test_a_server_that_dies_twice_is_told_of_and_its_tools_are_shown_as_go
         with pytest.raises(ToolError, match=r"It was not run: .*ended.*code 7: out of luck. Go on without") as caught:
             gone.check({"text": "a"})  # so nobody is asked, and nothing is logged as begun
         assert caught.value.code == "UNKNOWN_TOOL"
-        assert gone.draw({}, it.desk.workspace).title == "one: echo"
+        assert gone.present({}, it.desk.workspace).title == "one: echo"
         assert await it.text("mcp__two__echo", text="a") == "a"
         assert starts(tmp_path, "one") == 2
 

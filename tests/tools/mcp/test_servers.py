@@ -40,7 +40,7 @@ async def test_a_good_server_is_offered_asked_for_drawn_and_called(bench: Benche
         access = tool.access({}, it.desk.workspace)
         assert access.kind == "execute"
         assert access.scope.startswith("mcp__good__echo as defined now (")
-        assert tool.draw({"text": 7}, it.desk.workspace).title == "good: echo"
+        assert tool.present({"text": 7}, it.desk.workspace).title == "good: echo"
         assert await it.text("mcp__good__echo", text="grüße, 世界 👋") == "grüße, 世界 👋"
         assert it.servers.problems == []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from acp_bridge.errors import ToolError
 from acp_bridge.text import escaped
 from acp_bridge.tools import Tool, Workspace, builtin_tools
-from acp_bridge.tools.drawing import TITLE, title
+from acp_bridge.tools.titles import TITLE, title
 
 WORKSPACE = Workspace(cwd=Path("/p"), roots=(Path("/p"),))
 TOOLS = tuple(tool for tool in builtin_tools() if tool.spec.name not in ("update_plan", "ask_user"))
@@ -26,11 +26,11 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 @settings(max_examples=50)
 @given(arguments=st.dictionaries(st.sampled_from(NAMES) | st.text(), ANYTHING, max_size=5))
 def test_drawing_takes_anything_and_gives_one_printable_line(tool: Tool, arguments: dict[str, Any]) -> None:
-    drawing = tool.draw(arguments, WORKSPACE)
-    assert drawing.title
-    assert drawing.title.isprintable()
-    assert len(drawing.title) <= 2000
-    for place in drawing.locations:
+    presentation = tool.present(arguments, WORKSPACE)
+    assert presentation.title
+    assert presentation.title.isprintable()
+    assert len(presentation.title) <= 2000
+    for place in presentation.locations:
         assert place.path.startswith("/")
         place.path.encode()
 
@@ -63,7 +63,7 @@ def test_a_long_title_is_cut_in_its_middle_within_the_limit(text: str) -> None:
 
 def test_the_end_of_a_long_command_stays_in_its_title() -> None:
     (tool,) = (tool for tool in builtin_tools() if tool.spec.name == "run_command")
-    shown = tool.draw({"command": "echo " + "a" * 9000 + "; rm -rf x"}, WORKSPACE).title
+    shown = tool.present({"command": "echo " + "a" * 9000 + "; rm -rf x"}, WORKSPACE).title
     assert shown.startswith("echo a")
     assert shown.endswith("; rm -rf x")
     assert "characters…" in shown
