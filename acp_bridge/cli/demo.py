@@ -1,6 +1,6 @@
 """`acp-bridge demo`: a tour that needs no key. A real agent edits a file, is killed in the middle of a tool, goes on.
 
-Owns the story and its words. What it shows is read from the protocol and from the session's log, and nothing is staged
+Owns the plot and its words. What it shows is read from the protocol and from the session's log, and nothing is staged
 but the model, which is the built-in one.
 """
 
@@ -54,8 +54,8 @@ async def _tour(console: Console) -> int:
         _lay_out(project)
         env = {**os.environ, "ACP_BRIDGE_HOME": str(home), "ACP_BRIDGE_MODEL": "demo", "ACP_BRIDGE_MODE": "ask"}
         with anyio.fail_after(_LIMIT_S):
-            session_id = await _killed_in_a_tool(console, project, env)
-            again = await _started_again(console, project, env, session_id, home)
+            session_id = await _work_until_killed(console, project, env)
+            again = await _start_again(console, project, env, session_id, home)
     if not again:
         console.print("[red]Something is not as it should be; the lines above say what.[/red]")
         return 1
@@ -69,7 +69,7 @@ def _lay_out(project: Path) -> None:
         (project / name).write_text(text)
 
 
-async def _killed_in_a_tool(console: Console, project: Path, env: Mapping[str, str]) -> str:
+async def _work_until_killed(console: Console, project: Path, env: Mapping[str, str]) -> str:
     """Start an agent, let it edit and run, and kill it once the command has done what cannot be undone."""
     console.rule("1  An agent at work")
     log = project / "greetings.log"
@@ -93,7 +93,7 @@ async def _prompt_until_killed(client: Client, session_id: str) -> None:
     await client.prompt(session_id, PROMPT)
 
 
-async def _started_again(console: Console, project: Path, env: Mapping[str, str], session_id: str, home: Path) -> bool:
+async def _start_again(console: Console, project: Path, env: Mapping[str, str], session_id: str, home: Path) -> bool:
     """Start another agent, load the session, go on, and check the one effect against the log."""
     console.rule("2  Another agent takes the session up")
     async with running_agent(env=env) as client:
@@ -103,7 +103,7 @@ async def _started_again(console: Console, project: Path, env: Mapping[str, str]
         console.print()
         records = (await JsonlStore(home / "sessions").read(session_id)).records
         console.rule("3  What the model is told of the command")
-        told = [block for block in _unfinished(records) if isinstance(block, Text)]
+        told = [block for block in _repair_notes(records) if isinstance(block, Text)]
         for block in told:
             console.print(f"[yellow]{escape(block.text)}[/yellow]")
         console.print()
@@ -119,7 +119,7 @@ async def _started_again(console: Console, project: Path, env: Mapping[str, str]
     return times == 1 and bool(told) and ended["stopReason"] == "end_turn"
 
 
-def _unfinished(records: Iterable[Record]) -> list[Any]:
+def _repair_notes(records: Iterable[Record]) -> list[Any]:
     return [
         block
         for record in records

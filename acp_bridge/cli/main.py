@@ -52,17 +52,17 @@ real protocol, is killed in the middle of a command, is started again, and shows
 
 def run(argv: Sequence[str]) -> NoReturn:
     """Run the command that `argv` names and end the process with its exit code."""
-    _exit(_code(argv))
+    _exit(_run_command(argv))
 
 
-def _code(argv: Sequence[str]) -> int:
+def _run_command(argv: Sequence[str]) -> int:
     """Run a command and return its exit code; what it raises becomes words."""
     try:
         return _dispatch(argv)
     except ConfigError as exc:
-        return _refused(str(exc), EXIT_USAGE)
+        return _refuse(str(exc), EXIT_USAGE)
     except BridgeError as exc:
-        return _refused(str(exc), EXIT_TROUBLE)
+        return _refuse(str(exc), EXIT_TROUBLE)
     except SystemExit as exc:  # a parser's --help
         return exc.code if isinstance(exc.code, int) else EXIT_TROUBLE if exc.code else 0
     except KeyboardInterrupt:
@@ -70,21 +70,21 @@ def _code(argv: Sequence[str]) -> int:
     except BrokenPipeError:  # who read the output has seen enough
         return _EXIT_BROKEN_PIPE
     except OSError as exc:
-        return _refused(f"{exc.filename or 'the system'}: {(exc.strerror or str(exc)).lower()}", EXIT_TROUBLE)
+        return _refuse(f"{exc.filename or 'the system'}: {(exc.strerror or str(exc)).lower()}", EXIT_TROUBLE)
     except Exception as exc:
         if argv[:1] in ([], ["serve"]) or os.environ.get("ACP_BRIDGE_LOG") == "debug":
             raise  # for whoever runs the agent, or asked to see it
-        return _refused(
+        return _refuse(
             f"a defect of this program: {exc!r}; ACP_BRIDGE_LOG=debug shows where. Please report it", EXIT_TROUBLE
         )
 
 
-def _refused(why: str, code: int) -> int:
-    print(f"acp-bridge: {shown(why)}", file=sys.stderr)  # noqa: T201  a person's terminal, beside any protocol
+def _refuse(why: str, code: int) -> int:
+    print(f"acp-bridge: {display_text(why)}", file=sys.stderr)  # noqa: T201  a person's terminal, beside any protocol
     return code
 
 
-def shown(why: str) -> str:
+def display_text(why: str) -> str:
     """Return the words for a person of why a command is refused: they may hold anybody's, and secrets."""
     from acp_bridge.redaction import Secrets, secrets_in
     from acp_bridge.text import escaped
@@ -99,7 +99,7 @@ def _exit(code: int) -> NoReturn:
     except BrokenPipeError:
         code = code or _EXIT_BROKEN_PIPE
     except (OSError, ValueError) as exc:
-        code = _refused(f"the output could not be written: {exc}", EXIT_TROUBLE)
+        code = _refuse(f"the output could not be written: {exc}", EXIT_TROUBLE)
     try:
         _flush(sys.stderr)
     finally:
@@ -123,9 +123,9 @@ def _dispatch(argv: Sequence[str]) -> int:
         print(f"acp-bridge {__version__}")  # noqa: T201  asked for on a terminal
         return 0
     if name not in COMMANDS:
-        from .words import unknown
+        from .formatting import unknown_name
 
-        raise unknown("command", name, COMMANDS, remedy="`acp-bridge --help` lists them")
+        raise unknown_name("command", name, COMMANDS, remedy="`acp-bridge --help` lists them")
     if name in _PLAIN_HELP and any(argument in ("-h", "--help") for argument in rest):
         print(_PLAIN_HELP[name], end="")  # noqa: T201  asked for on a terminal
         return 0

@@ -37,9 +37,9 @@ from acp_bridge.redaction import Secrets
 from acp_bridge.session import AssistantMessage, Record, RequestFailed, ToolResult, encode_record, retry_text
 from acp_bridge.tools import Choice, Question
 
+from .formatting import clean
 from .inspection import refuse_inspection
 from .logs import log_to_stderr
-from .words import clean
 
 EXIT_USAGE: Final = 2
 EXIT_BROKEN_PIPE: Final = 141

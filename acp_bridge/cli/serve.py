@@ -16,7 +16,7 @@ from acp_bridge.descriptors import claim_stdio
 from acp_bridge.errors import ConfigError
 from acp_bridge.startup import Begun, begin, refuse
 
-from .main import shown
+from .main import display_text
 
 
 def main(argv: list[str]) -> int:
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
         trace = _trace_folder(argv)
         config = load(os.environ)
     except ConfigError as exc:
-        refuse(claim_stdio(), shown(str(exc)))
+        refuse(claim_stdio(), display_text(str(exc)))
         raise
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end)  # until the event loop takes them

@@ -1,7 +1,13 @@
-"""What `acp-bridge serve` does behind its first answer: the log, the wire, the event loop and the exit code."""
+"""What `acp-bridge serve` does behind its first answer: the log, the wire, the event loop and the exit code.
+
+Owns the order of a trace too: its notes begin before the first byte and are finished after the last. What is in its
+folder, without keys, is told in `acp_bridge.testing.trace`; `python -m acp_bridge.testing DIR` finishes the notes of an
+agent that was killed.
+"""
 
 import sys
-from importlib import import_module
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -34,7 +40,7 @@ def serve(config: Config, claimed: Claimed, begun: Begun, trace: str | None) -> 
     wire = Wire(*claimed, begun.read)
     try:
         if trace is not None:
-            return int(import_module(f"{__package__}.trace").serve(config, wire, trace))
+            return _serve_traced(config, wire, Path(trace))
         return anyio.run(_serve, config, wire, begun)
     finally:
         log.flush()
@@ -42,3 +48,16 @@ def serve(config: Config, claimed: Claimed, begun: Begun, trace: str | None) -> 
 
 async def _serve(config: Config, wire: Wire, begun: Begun) -> int:
     return await serve_wire(config, wire, client=begun.client)
+
+
+def _serve_traced(config: Config, wire: Wire, folder: Path) -> int:
+    # only here, since an editor that wants no trace must not wait for what writes one
+    from acp_bridge.runtime import home_of, keyed_route
+    from acp_bridge.testing import TracedWire, begin_trace, write_scenario
+
+    route = begin_trace(folder, home=home_of(config), route=config.model or keyed_route(config), environ=config.environ)
+    traced = TracedWire(wire, folder, config.secrets)
+    try:
+        return anyio.run(serve_wire, replace(config, model=route or config.model), traced)
+    finally:
+        write_scenario(folder, traced.secrets)

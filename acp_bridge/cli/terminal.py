@@ -20,7 +20,7 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=piped)
 
 
-def put(terminal: Console, lead: str, text: str, style: str = "") -> None:
+def print_wrapped(terminal: Console, lead: str, text: str, style: str = "") -> None:
     """Print `text` behind `lead`; where it is wrapped, what follows stays behind it too."""
     if terminal.soft_wrap:
         terminal.print(Text(f"{lead}{text}".rstrip(), style=style))
@@ -41,6 +41,6 @@ def say(text: str) -> None:
     print(escaped(text, lines=True), file=sys.stderr)  # noqa: T201  a person's terminal; no protocol is spoken here
 
 
-def out(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line of the output."""
     print(text)  # noqa: T201  what was asked for

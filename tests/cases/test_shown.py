@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_bridge.cli import main
-from acp_bridge.cli.words import clean
+from acp_bridge.cli.formatting import clean
 from acp_bridge.content import Diff, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.headless import Streamed
@@ -139,7 +139,7 @@ def test_a_refusal_on_stderr_holds_neither_secrets_nor_escapes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgres://app:s3cr3t-pw@db")
-    assert main._refused("no postgres://app:s3cr3t-pw@db\x1b[2J\u061c", 2) == 2
+    assert main._refuse("no postgres://app:s3cr3t-pw@db\x1b[2J\u061c", 2) == 2
     assert capsys.readouterr().err == "acp-bridge: no postgres://app:[DATABASE_URL]@db\\e[2J\\u061c\n"
 
 

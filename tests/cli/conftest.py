@@ -70,7 +70,7 @@ def run(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest
         for name, value in more.items():
             monkeypatch.setenv(name, value)
         capsys.readouterr()
-        code = cli._code(argv)
+        code = cli._run_command(argv)
         out, err = capsys.readouterr()
         return Ran(code, out, err)
 

@@ -59,7 +59,7 @@ def test_a_wrong_setting_is_told_before_anything_is_done(run: Run) -> None:
 
 
 def test_a_defect_is_told_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_bridge.cli.sessions.stored.load", lambda _environ: 1 / 0)
+    monkeypatch.setattr("acp_bridge.cli.sessions.folder.load", lambda _environ: 1 / 0)
     refused = run("sessions", "list")
     assert refused.code == 1
     assert (

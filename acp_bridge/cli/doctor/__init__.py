@@ -13,9 +13,9 @@ import anyio.to_thread
 from rich.console import Console
 from rich.text import Text
 
+from acp_bridge.cli.formatting import clean, line_of, quantity
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import console, out, print_json, put
-from acp_bridge.cli.words import clean, counted, line_of
+from acp_bridge.cli.terminal import console, print_json, print_line, print_wrapped
 from acp_bridge.runtime import home_of
 
 from .check import Check, Level
@@ -69,26 +69,26 @@ def _print(checks: Sequence[Check]) -> None:
     terminal = console()
     for check in checks:
         if terminal.is_terminal:
-            _put(terminal, check)
+            _print_check(terminal, check)
         else:
-            out("\t".join((check.level, check.name, line_of(check.detail), line_of(check.remedy))).rstrip("\t"))
+            print_line("\t".join((check.level, check.name, line_of(check.detail), line_of(check.remedy))).rstrip("\t"))
     if terminal.is_terminal:
         terminal.print(Text(f"\n{_summary(checks)}", style="bold"))
 
 
-def _put(terminal: Console, check: Check) -> None:
+def _print_check(terminal: Console, check: Check) -> None:
     word, color = _MARKS[check.level]
     lead = Text.assemble((f"{word:<9}", color), (f"{check.name:<{_LEAD - 9}}", "bold"))
     body = Text(clean(check.detail)).wrap(terminal, max(terminal.width - _LEAD, 20))
     for at, line in enumerate(body):
         terminal.print((lead if not at else Text(" " * _LEAD)) + line, no_wrap=True, overflow="fold")
     if check.remedy:
-        put(terminal, " " * _LEAD + "→ ", clean(check.remedy), "cyan" if check.level == "ok" else color)
+        print_wrapped(terminal, " " * _LEAD + "→ ", clean(check.remedy), "cyan" if check.level == "ok" else color)
 
 
 def _summary(checks: Sequence[Check]) -> str:
     problems, warnings = (sum(check.level == level for check in checks) for level in ("problem", "warning"))
     if not problems and not warnings:
         return "Everything is there."
-    said = [counted(count, word) for count, word in ((problems, "problem"), (warnings, "warning")) if count]
+    said = [quantity(count, word) for count, word in ((problems, "problem"), (warnings, "warning")) if count]
     return " and ".join(said) + "."

@@ -9,9 +9,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
+from acp_bridge.cli.formatting import short_path
 from acp_bridge.cli.setup.jsonc import NotJsonc, parsed
 from acp_bridge.cli.setup.places import config_folder, vscode_folder
-from acp_bridge.cli.words import short_path
 
 from .check import Check
 

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from acp_bridge import __version__
-from acp_bridge.cli.words import counted, size
+from acp_bridge.cli.formatting import quantity, size
 from acp_bridge.errors import SessionInUse, StoreError
 from acp_bridge.session import Header, Record, SessionFilter, SessionTitled, milliseconds_now
 from acp_bridge.storage import JsonlStore
@@ -64,7 +64,7 @@ async def _folder(home: Path, place: Path) -> Check:
         return Check(
             name="Storage",
             level="warning",
-            detail=f"{home}; {counted(len(page.damaged), 'session')} cannot be read",
+            detail=f"{home}; {quantity(len(page.damaged), 'session')} cannot be read",
             remedy="`acp-bridge sessions verify` says what is wrong with them",
         )
     return Check(name="Storage", detail=str(home))

@@ -8,13 +8,13 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from acp_bridge.cli.formatting import line_of, quantity
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import out, say
-from acp_bridge.cli.words import counted, line_of
+from acp_bridge.cli.terminal import print_line, say
 from acp_bridge.errors import ConfigError, SessionInUse, StoreError
 from acp_bridge.session import SessionTitled, TurnStarted
 
-from .stored import Stored, stored
+from .folder import SessionFolder, open_folder
 
 _REMOVAL_S = 10.0
 """How long the removal of one session's files is waited for; the rest is swept by a later start."""
@@ -33,20 +33,20 @@ def main(argv: list[str]) -> int:
     parser.add_argument("ids", metavar="ID", nargs="+", help="sessions' ids, or beginnings of them")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     args = parser.parse_args(argv)
-    sessions = stored()
+    sessions = open_folder()
     ids = list(dict.fromkeys(map(sessions.find, args.ids)))
     if not args.yes and not sys.stdin.isatty():
         raise ConfigError(
-            f"nothing was deleted: nobody can be asked here; add -y to delete {counted(len(ids), 'session')}"
+            f"nothing was deleted: nobody can be asked here; add -y to delete {quantity(len(ids), 'session')}"
         )
     return anyio.run(_delete, sessions, ids, args.yes)
 
 
-async def _delete(sessions: Stored, ids: Sequence[str], yes: bool) -> int:
+async def _delete(sessions: SessionFolder, ids: Sequence[str], yes: bool) -> int:
     failed = False
     for session_id in ids:
-        if not yes and not await _agreed(sessions, session_id):
-            out(f"{session_id} was kept.")
+        if not yes and not await _confirm(sessions, session_id):
+            print_line(f"{session_id} was kept.")
             continue
         try:
             await sessions.store.delete(session_id)
@@ -57,23 +57,23 @@ async def _delete(sessions: Stored, ids: Sequence[str], yes: bool) -> int:
             say(f"acp-bridge: {session_id} was not deleted: {exc}")
             failed = True
         else:
-            left = await anyio.to_thread.run_sync(_removed, sessions, session_id)
+            left = await anyio.to_thread.run_sync(_await_removal, sessions, session_id)
             if left is None:
-                out(f"{session_id} is deleted.")
+                print_line(f"{session_id} is deleted.")
             else:
                 say(f"acp-bridge: {session_id} is deleted, but not all of its files could be removed: remove {left}")
                 failed = True
     return 1 if failed else 0
 
 
-async def _agreed(sessions: Stored, session_id: str) -> bool:
-    sys.stderr.write(f"Delete {await _described(sessions, session_id)} for good? [y/N] ")
+async def _confirm(sessions: SessionFolder, session_id: str) -> bool:
+    sys.stderr.write(f"Delete {await _describe(sessions, session_id)} for good? [y/N] ")
     sys.stderr.flush()
     answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
     return answer.strip().lower() in ("y", "yes")
 
 
-async def _described(sessions: Stored, session_id: str) -> str:
+async def _describe(sessions: SessionFolder, session_id: str) -> str:
     try:
         loaded = await sessions.store.read(session_id)
     except StoreError:
@@ -81,10 +81,10 @@ async def _described(sessions: Stored, session_id: str) -> str:
     titles = [record.event.title for record in loaded.records if isinstance(record.event, SessionTitled)]
     turns = sum(isinstance(record.event, TurnStarted) for record in loaded.records)
     title = f"“{line_of(titles[-1])}”" if titles else "an untitled session"
-    return f"{title} ({session_id}, {counted(turns, 'turn')})"
+    return f"{title} ({session_id}, {quantity(turns, 'turn')})"
 
 
-def _removed(sessions: Stored, session_id: str) -> Path | None:
+def _await_removal(sessions: SessionFolder, session_id: str) -> Path | None:
     """Wait for the store's thread that removes the files, and return the folder if something of it is left.
 
     Who deletes a secret wants it gone when this ends.

@@ -9,16 +9,16 @@ from pathlib import Path
 import anyio
 import orjson
 
+from acp_bridge.cli.formatting import size
 from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import say
-from acp_bridge.cli.words import size
 from acp_bridge.session import Loaded, encode_header, encode_record
 
+from .entries import images_of
+from .folder import SessionFolder, open_folder
 from .markdown import markdown
 from .page import page
-from .pieces import images_of
-from .stored import Stored, stored
-from .story import news_of, story_of
+from .timeline import recovery_in, timeline_of
 
 FORMATS = ("markdown", "html", "json")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json"}
@@ -39,12 +39,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to; default: stdout")
     args = parser.parse_args(argv)
     chosen = args.format or _BY_SUFFIX.get(Path(args.output).suffix.lower(), "markdown")
-    return anyio.run(_export, stored(), args.id, chosen, args.output)
+    return anyio.run(_export, open_folder(), args.id, chosen, args.output)
 
 
-async def _export(sessions: Stored, beginning: str, chosen: str, output: str) -> int:
+async def _export(sessions: SessionFolder, beginning: str, chosen: str, output: str) -> int:
     session_id = sessions.find(beginning)
-    text = _written(sessions, await sessions.store.read(session_id), chosen)
+    text = _render(sessions, await sessions.store.read(session_id), chosen)
     data = text.encode("utf-8", "replace")
     if output == "-":
         await anyio.to_thread.run_sync(_to_stdout, data)
@@ -54,13 +54,13 @@ async def _export(sessions: Stored, beginning: str, chosen: str, output: str) ->
     return 0
 
 
-def _written(sessions: Stored, loaded: Loaded, chosen: str) -> str:
+def _render(sessions: SessionFolder, loaded: Loaded, chosen: str) -> str:
     if chosen == "json":
         return _json(loaded)
-    story = story_of(loaded)
+    timeline = timeline_of(loaded)
     if chosen == "html":
-        return page(story, sessions.images(story.session_id, images_of(story)))
-    return markdown(story)
+        return page(timeline, sessions.images(timeline.session_id, images_of(timeline)))
+    return markdown(timeline)
 
 
 def _json(loaded: Loaded) -> str:
@@ -72,8 +72,8 @@ def _json(loaded: Loaded) -> str:
     }
     if loaded.dropped_bytes:
         members["droppedBytes"] = loaded.dropped_bytes
-    if not (news := news_of(loaded)).clean:
-        members["recovery"] = news.members()  # what a load tells now; the records say the same at greater length
+    if not (recovery := recovery_in(loaded)).clean:
+        members["recovery"] = recovery.members()  # what a load tells now; the records say the same at greater length
     return orjson.dumps(members, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 

@@ -7,12 +7,12 @@ import anyio
 
 from acp_bridge import __version__
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import out, say
+from acp_bridge.cli.terminal import print_line, say
 from acp_bridge.errors import ConfigError
 from acp_bridge.session import Header, Loaded, TurnEnded, TurnStarted, milliseconds_now
 from acp_bridge.session.sessions import SESSION_ID_BYTES
 
-from .stored import Stored, stored
+from .folder import SessionFolder, open_folder
 
 
 def main(argv: list[str]) -> int:
@@ -29,10 +29,10 @@ def main(argv: list[str]) -> int:
         "--at", type=int, metavar="TURN", help="the last turn to take over (default: the last that ended)"
     )
     args = parser.parse_args(argv)
-    return anyio.run(_fork, stored(), args.id, args.at)
+    return anyio.run(_fork, open_folder(), args.id, args.at)
 
 
-async def _fork(sessions: Stored, beginning: str, at: int | None) -> int:
+async def _fork(sessions: SessionFolder, beginning: str, at: int | None) -> int:
     session_id = sessions.find(beginning)
     loaded = await sessions.store.read(session_id)
     turn, through = turn_end(loaded, at)
@@ -45,7 +45,7 @@ async def _fork(sessions: Stored, beginning: str, at: int | None) -> int:
         forked_from=session_id,
     )
     await sessions.store.fork(session_id, header, through=through)
-    out(header.session_id)
+    print_line(header.session_id)
     if sys.stdout.isatty():
         say(f"A new session, with the turns up to {turn} of {session_id}.")
     return 0

@@ -11,13 +11,13 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from acp_bridge.cli.formatting import age, clean, line_of, quantity, short_path, size, stamp
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import console, out, print_json
-from acp_bridge.cli.words import age, clean, counted, line_of, short_path, size, stamp
+from acp_bridge.cli.terminal import console, print_json, print_line
 from acp_bridge.errors import ConfigError
 from acp_bridge.session import Page, SessionFilter, SessionSummary
 
-from .stored import Stored, stored
+from .folder import SessionFolder, open_folder
 
 _ON_A_SCREEN = 30
 _PAGE = 1000
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     if args.limit is not None and args.limit < 0:
         raise ConfigError(f"--limit must be 0 or more, not {args.limit}")
     cwd = None if args.cwd is None else str(Path(args.cwd).absolute())
-    return anyio.run(_list, stored(), SessionFilter(cwd=cwd, with_empty=args.all), args.limit, args.json)
+    return anyio.run(_list, open_folder(), SessionFilter(cwd=cwd, with_empty=args.all), args.limit, args.json)
 
 
 _EPILOG = """\
@@ -58,7 +58,7 @@ separated by tabs. "interrupted" says that a turn has no end: it was cut off, or
 """
 
 
-async def _list(sessions: Stored, which: SessionFilter, limit: int | None, as_json: bool) -> int:
+async def _list(sessions: SessionFolder, which: SessionFilter, limit: int | None, as_json: bool) -> int:
     terminal = console()
     to_read = terminal.is_terminal and not as_json
     wanted = (_ON_A_SCREEN if to_read else 0) if limit is None else limit
@@ -73,7 +73,7 @@ async def _list(sessions: Stored, which: SessionFilter, limit: int | None, as_js
     return 0
 
 
-async def _show(terminal: Console, sessions: Stored, which: SessionFilter, wanted: int) -> None:
+async def _show(terminal: Console, sessions: SessionFolder, which: SessionFilter, wanted: int) -> None:
     """Print what a person reads, page by page."""
     columns = _Columns.of(terminal.width)
     now = time.time_ns() // 1_000_000
@@ -95,7 +95,7 @@ async def _show(terminal: Console, sessions: Stored, which: SessionFilter, wante
         terminal.print(Text(_nothing(which, sessions.root)))
 
 
-async def _pages(sessions: Stored, which: SessionFilter, wanted: int) -> AsyncGenerator[Page]:
+async def _pages(sessions: SessionFolder, which: SessionFilter, wanted: int) -> AsyncGenerator[Page]:
     """Yield pages until `wanted` sessions are there; 0 for all."""
     cursor, left = None, wanted
     while True:
@@ -134,9 +134,9 @@ def _print_lines(page: Page) -> None:
             one.turns,
             clean(one.cwd).replace("\t", " "),
         )
-        out("\t".join((*map(str, members), line_of(one.title))).replace("\n", " "))
+        print_line("\t".join((*map(str, members), line_of(one.title))).replace("\n", " "))
     for session_id in page.damaged:
-        out(f"{session_id}\tunreadable\t\t\t\t\t")
+        print_line(f"{session_id}\tunreadable\t\t\t\t\t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class _Columns:
 
     def _cells(self, *texts: str) -> list[str]:
         """Return texts, each cut or filled to its column."""
-        cells = [_fitted(text, width) for text, width in zip(texts, self._widths(), strict=True)]
+        cells = [_fit(text, width) for text, width in zip(texts, self._widths(), strict=True)]
         cells[3] = texts[3].rjust(_SIZE)
         cells[4] = texts[4][: self.id].ljust(self.id)  # to be copied, so nothing stands for what is cut off
         return cells
@@ -186,7 +186,7 @@ class _Columns:
         return self.title, _STATE, _WHEN, _SIZE, self.id, self.folder
 
 
-def _fitted(text: str, width: int) -> str:
+def _fit(text: str, width: int) -> str:
     if text.isascii() and len(text) <= width:  # most are
         return text.ljust(width)
     if cell_len(text) > width:
@@ -197,7 +197,7 @@ def _fitted(text: str, width: int) -> str:
 def _footnotes(count: int, states: Collection[str], more: bool, beginning: str) -> list[str]:
     notes: list[str] = []
     if more:
-        notes.append(f"The newest {counted(count, 'session')}; --limit 0 shows all.")
+        notes.append(f"The newest {quantity(count, 'session')}; --limit 0 shows all.")
     if "interrupted" in states:
         notes.append("interrupted: the last turn was cut off, or runs in another process just now.")
     if "damaged" in states or "unreadable" in states:

@@ -4,27 +4,27 @@ import re
 from collections.abc import Iterator
 from typing import assert_never
 
-from acp_bridge.cli.words import clean, counted, line_of, minute
+from acp_bridge.cli.formatting import clean, line_of, minute, quantity
 from acp_bridge.content import Diff, Image, Text
 
-from .diffs import figures, unified
-from .pieces import Answer, Begun, Card, Note, Piece, Plan, Prompt, Story, Thinking, block_text
+from .diff import diff_lines, figures
+from .entries import Answer, Card, Entry, Note, Plan, Prompt, Thinking, Timeline, TurnStart, block_text
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 _PLAN_MARKS = {"completed": "[x]"}
 
 
-def markdown(story: Story) -> str:
+def markdown(timeline: Timeline) -> str:
     """Return the whole conversation."""
     facts = {
-        "Session": story.session_id,
-        "Folder": story.cwd,
-        "Begun": minute(story.created),
-        "Models": ", ".join(story.models),
-        "Forked from": story.forked_from,
+        "Session": timeline.session_id,
+        "Folder": timeline.cwd,
+        "Begun": minute(timeline.created),
+        "Models": ", ".join(timeline.models),
+        "Forked from": timeline.forked_from,
     }
-    head = [f"# {_plain(story.title or 'Untitled session')}", "\n".join(_facts(facts))]
-    return "\n\n".join([*head, *(part for piece in story.pieces for part in _parts(piece))]) + "\n"
+    head = [f"# {_plain(timeline.title or 'Untitled session')}", "\n".join(_facts(facts))]
+    return "\n\n".join([*head, *(part for entry in timeline.entries for part in _parts(entry))]) + "\n"
 
 
 def _facts(facts: dict[str, str]) -> Iterator[str]:
@@ -33,32 +33,32 @@ def _facts(facts: dict[str, str]) -> Iterator[str]:
             yield f"- {name}: {_code(value)}"
 
 
-def _parts(piece: Piece) -> Iterator[str]:
-    match piece:
-        case Begun():
-            how = ", continued" if piece.continues else ""
-            yield f"## Turn {piece.turn}{how} · {minute(piece.time)}"
+def _parts(entry: Entry) -> Iterator[str]:
+    match entry:
+        case TurnStart():
+            how = ", continued" if entry.continues else ""
+            yield f"## Turn {entry.turn}{how} · {minute(entry.time)}"
         case Prompt():
-            yield "**You**" + (f" *({piece.fate})*" if piece.fate else "")
-            text = clean("\n".join(block_text(block) for block in piece.blocks)).strip("\n")
+            yield "**You**" + (f" *({entry.fate})*" if entry.fate else "")
+            text = clean("\n".join(block_text(block) for block in entry.blocks)).strip("\n")
             yield "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
         case Answer():
-            yield "**Agent**" + (" *(cut off)*" if piece.partial else "")
-            yield clean(piece.text.strip("\n"))
+            yield "**Agent**" + (" *(cut off)*" if entry.partial else "")
+            yield clean(entry.text.strip("\n"))
         case Thinking():
-            yield f"<details><summary>Thought</summary>\n\n{_fenced(piece.text.strip(), '')}\n\n</details>"
+            yield f"<details><summary>Thought</summary>\n\n{_fence(entry.text.strip(), '')}\n\n</details>"
         case Card():
-            yield from _card(piece)
+            yield from _card(entry)
         case Note():
-            yield "\n".join(f"> *{_plain(line)}*" if line.strip() else ">" for line in piece.text.strip().split("\n"))
+            yield "\n".join(f"> *{_plain(line)}*" if line.strip() else ">" for line in entry.text.strip().split("\n"))
         case Plan():
             yield "**Plan**"
             yield "\n".join(
-                f"- {_PLAN_MARKS.get(str(entry.get('status')), '[ ]')} {_plain(str(entry.get('content', '')))}"
-                for entry in piece.entries
+                f"- {_PLAN_MARKS.get(str(item.get('status')), '[ ]')} {_plain(str(item.get('content', '')))}"
+                for item in entry.items
             )
         case _:
-            assert_never(piece)
+            assert_never(entry)
 
 
 def _card(card: Card) -> Iterator[str]:
@@ -67,12 +67,12 @@ def _card(card: Card) -> Iterator[str]:
     for block in card.shown:
         match block:
             case Diff():
-                lines = unified(block)
+                lines = diff_lines(block)
                 what = "new file" if block.old_text is None else figures(lines)
-                yield f"{_code(block.path)} ({what})\n\n{_fenced(chr(10).join(lines), 'diff')}"
+                yield f"{_code(block.path)} ({what})\n\n{_fence(chr(10).join(lines), 'diff')}"
             case Text():
                 if block.text.strip():
-                    yield _folded(block.text.rstrip("\n"))
+                    yield _fold(block.text.rstrip("\n"))
             case Image():
                 yield _plain(block_text(block))
             case _:
@@ -82,18 +82,18 @@ def _card(card: Card) -> Iterator[str]:
 _OPEN_LINES = 20
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return an output in a fence, folded away if it is long."""
     count = text.count("\n") + 1
-    fence = _fenced(text, "text")
+    fence = _fence(text, "text")
     return (
         fence
         if count <= _OPEN_LINES
-        else f"<details><summary>{counted(count, 'line')}</summary>\n\n{fence}\n\n</details>"
+        else f"<details><summary>{quantity(count, 'line')}</summary>\n\n{fence}\n\n</details>"
     )
 
 
-def _fenced(text: str, language: str) -> str:
+def _fence(text: str, language: str) -> str:
     """Return `text` in a fence that nothing in it can close."""
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, ticks + 1)

@@ -10,11 +10,11 @@ from typing import assert_never
 
 from markdown_it import MarkdownIt  # what `rich` sets Markdown with
 
-from acp_bridge.cli.words import clean, counted, line_of, minute
+from acp_bridge.cli.formatting import clean, line_of, minute, quantity
 from acp_bridge.content import Diff, Image, PromptBlock, Text
 
-from .diffs import figures, unified
-from .pieces import Answer, Begun, Card, Note, Piece, Plan, Prompt, Story, Thinking, block_text
+from .diff import diff_lines, figures
+from .entries import Answer, Card, Entry, Note, Plan, Prompt, Thinking, Timeline, TurnStart, block_text
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _OPEN_LINES = 20
@@ -72,64 +72,70 @@ _PAGE = """\
 """
 
 
-def page(story: Story, images: Mapping[str, bytes]) -> str:
+def page(timeline: Timeline, images: Mapping[str, bytes]) -> str:
     """Return the page; `images` are those of prompts and tools by content file; what is not in it is lost."""
-    facts = [story.session_id, story.cwd, minute(story.created), counted(story.turns, "turn"), *story.models]
-    if story.forked_from:
-        facts.append(f"forked from {story.forked_from}")
+    facts = [
+        timeline.session_id,
+        timeline.cwd,
+        minute(timeline.created),
+        quantity(timeline.turns, "turn"),
+        *timeline.models,
+    ]
+    if timeline.forked_from:
+        facts.append(f"forked from {timeline.forked_from}")
     return _PAGE.format(
-        title=_line(story.title or "Untitled session"),
+        title=_line(timeline.title or "Untitled session"),
         style=_STYLE,
         facts=" · ".join(_line(fact) for fact in facts),
-        body="\n".join(part for piece in story.pieces for part in _parts(piece, images)),
+        body="\n".join(part for entry in timeline.entries for part in _parts(entry, images)),
     )
 
 
-def _parts(piece: Piece, images: Mapping[str, bytes]) -> Iterator[str]:
-    match piece:
-        case Begun():
-            how = ", continued" if piece.continues else ""
-            yield f"<h2>Turn {piece.turn}{how} · {minute(piece.time)}</h2>"
+def _parts(entry: Entry, images: Mapping[str, bytes]) -> Iterator[str]:
+    match entry:
+        case TurnStart():
+            how = ", continued" if entry.continues else ""
+            yield f"<h2>Turn {entry.turn}{how} · {minute(entry.time)}</h2>"
         case Prompt():
-            fate = f' <span class="warning">{_line(piece.fate)}</span>' if piece.fate else ""
-            blocks = "\n".join(_block(block, images) for block in piece.blocks)
+            fate = f' <span class="warning">{_line(entry.fate)}</span>' if entry.fate else ""
+            blocks = "\n".join(_block(block, images) for block in entry.blocks)
             yield f'<section class="you"><p class="who">you{fate}</p><div class="text">{blocks}</div></section>'
         case Answer():
-            cut = ' <span class="warning">cut off</span>' if piece.partial else ""
-            yield f'<section class="agent"><p class="who">agent{cut}</p>{_markdown(piece.text)}</section>'
+            cut = ' <span class="warning">cut off</span>' if entry.partial else ""
+            yield f'<section class="agent"><p class="who">agent{cut}</p>{_markdown(entry.text)}</section>'
         case Thinking():
-            yield f"<details><summary>thought</summary>{_pre(piece.text.strip())}</details>"
+            yield f"<details><summary>thought</summary>{_pre(entry.text.strip())}</details>"
         case Card():
-            yield _card(piece, images)
+            yield _card(entry, images)
         case Note():
-            yield f'<p class="note {piece.level}">{_text(piece.text.strip())}</p>'
+            yield f'<p class="note {entry.level}">{_text(entry.text.strip())}</p>'
         case Plan():
             items = "".join(
-                f"<li>{'☑' if entry.get('status') == 'completed' else '☐'} {_line(str(entry.get('content', '')))}</li>"
-                for entry in piece.entries
+                f"<li>{'☑' if item.get('status') == 'completed' else '☐'} {_line(str(item.get('content', '')))}</li>"
+                for item in entry.items
             )
             yield f'<div class="card"><span class="title">plan</span><ul>{items}</ul></div>'
         case _:
-            assert_never(piece)
+            assert_never(entry)
 
 
 def _card(card: Card, images: Mapping[str, bytes]) -> str:
     said = f' <span class="dim">{_line(card.permission)}</span>' if card.permission else ""
     level = "dim" if card.level == "info" else card.level
     head = f'<span class="title">{_line(card.title)}</span> <span class="{level}">{_line(card.status)}</span>{said}'
-    return f'<div class="card">{head}{"".join(_shown(block, images) for block in card.shown)}</div>'
+    return f'<div class="card">{head}{"".join(_result_block(block, images) for block in card.shown)}</div>'
 
 
-def _shown(block: Text | Diff | Image, images: Mapping[str, bytes]) -> str:
+def _result_block(block: Text | Diff | Image, images: Mapping[str, bytes]) -> str:
     match block:
         case Diff():
-            lines = unified(block)
+            lines = diff_lines(block)
             what = "new file" if block.old_text is None else figures(lines)
             spans = "".join(f'<span class="{_DIFF_CLASS.get(line[:1], "")}">{_text(line)}</span>' for line in lines)
-            return f'<div class="dim">{_line(block.path)} ({what})</div>' + _folded(f"<pre>{spans}</pre>", len(lines))
+            return f'<div class="dim">{_line(block.path)} ({what})</div>' + _fold(f"<pre>{spans}</pre>", len(lines))
         case Text():
             text = block.text.rstrip("\n")
-            return _folded(_pre(text), text.count("\n") + 1) if text.strip() else ""
+            return _fold(_pre(text), text.count("\n") + 1) if text.strip() else ""
         case Image():
             return f'<div class="dim">{_block(block, images)}</div>'
         case _:
@@ -145,11 +151,11 @@ def _block(block: PromptBlock, images: Mapping[str, bytes]) -> str:
     return _text(block_text(block))
 
 
-def _folded(html: str, lines: int) -> str:
+def _fold(html: str, lines: int) -> str:
     """Return what is long folded away."""
     if lines <= _OPEN_LINES:
         return html
-    return f"<details><summary>{counted(lines, 'line')}</summary>{html}</details>"
+    return f"<details><summary>{quantity(lines, 'line')}</summary>{html}</details>"
 
 
 def _pre(text: str) -> str:

@@ -3,9 +3,9 @@
 import anyio
 
 from acp_bridge import __version__
+from acp_bridge.cli.formatting import clean, quantity
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import out
-from acp_bridge.cli.words import clean, counted
+from acp_bridge.cli.terminal import print_line
 from acp_bridge.errors import IllegalEvent, StoreUnsupported
 from acp_bridge.session import (
     HeldSession,
@@ -19,7 +19,7 @@ from acp_bridge.session import (
     recovery_text,
 )
 
-from .stored import Stored, stored
+from .folder import SessionFolder, open_folder
 
 
 def main(argv: list[str]) -> int:
@@ -40,41 +40,41 @@ def main(argv: list[str]) -> int:
         help="of a corrupt log, keep the records before the damage; the damaged file is kept whole beside it",
     )
     args = parser.parse_args(argv)
-    return anyio.run(_repair, stored(), args.id, args.salvage)
+    return anyio.run(_repair, open_folder(), args.id, args.salvage)
 
 
-async def _repair(sessions: Stored, beginning: str, salvage: bool) -> int:
+async def _repair(sessions: SessionFolder, beginning: str, salvage: bool) -> int:
     session_id = sessions.find(beginning)
     if salvage:
         await _salvage(sessions, session_id)
     held = await sessions.store.hold(session_id)
     try:
-        recovery = await _closed(held)
+        recovery = await _close(held)
     finally:
         await held.close()
     if recovery is None:
-        out(f"{session_id} is whole; nothing was changed." if not salvage else f"{session_id} is whole.")
+        print_line(f"{session_id} is whole; nothing was changed." if not salvage else f"{session_id} is whole.")
     else:
         said = recovery_text(recovery) or "It was written anew, since the last sync of it had not been seen to succeed."
-        out(f"{session_id} is repaired. {said}")
+        print_line(f"{session_id} is repaired. {said}")
     return 0
 
 
-async def _salvage(sessions: Stored, session_id: str) -> None:
+async def _salvage(sessions: SessionFolder, session_id: str) -> None:
     found = await sessions.store.salvage_corrupt(session_id)
     if found.damage is None:
-        out(f"{session_id} is not corrupt; there is nothing to salvage.")
+        print_line(f"{session_id} is not corrupt; there is nothing to salvage.")
         return
     lost = found.size - found.damage.offset
-    out(
+    print_line(
         f"{session_id} was damaged at line {found.damage.line}, offset {found.damage.offset}: {found.damage.reason}.\n"
-        f"  kept   {counted(found.records, 'record')}, all before the damage\n"
-        f"  lost   {counted(lost, 'byte')} from there on; what they did outside may have happened all the same\n"
+        f"  kept   {quantity(found.records, 'record')}, all before the damage\n"
+        f"  lost   {quantity(lost, 'byte')} from there on; what they did outside may have happened all the same\n"
         f"  copy   the damaged file, whole: {clean(found.kept_file)}"
     )
 
 
-async def _closed(held: HeldSession) -> Recovery | None:
+async def _close(held: HeldSession) -> Recovery | None:
     """Write what a held session lacks; None if it lacks nothing.
 
     Raises:

@@ -9,16 +9,16 @@ from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.text import Text
 
+from acp_bridge.cli.formatting import clean, line_of, minute, quantity, short_path
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import console, put
-from acp_bridge.cli.words import clean, counted, line_of, minute, short_path
+from acp_bridge.cli.terminal import console, print_wrapped
 from acp_bridge.content import Diff, Image
 from acp_bridge.content import Text as TextBlock
 
-from .diffs import figures, unified
-from .pieces import Answer, Begun, Card, Level, Note, Piece, Plan, Prompt, Story, Thinking, block_text
-from .stored import Stored, stored
-from .story import story_of
+from .diff import diff_lines, figures
+from .entries import Answer, Card, Entry, Level, Note, Plan, Prompt, Thinking, Timeline, TurnStart, block_text
+from .folder import SessionFolder, open_folder
+from .timeline import timeline_of
 
 _OUTPUT_LINES = 15
 """Lines of an output that are shown; two thirds of them from its beginning."""
@@ -42,116 +42,116 @@ def main(argv: list[str]) -> int:
     parser.add_argument("id", metavar="ID", help="a session's id, or the beginning of one")
     parser.add_argument("--full", action="store_true", help="outputs, diffs and thoughts whole, and tools' arguments")
     args = parser.parse_args(argv)
-    return anyio.run(_show, stored(), args.id, args.full)
+    return anyio.run(_show, open_folder(), args.id, args.full)
 
 
-async def _show(sessions: Stored, beginning: str, full: bool) -> int:
-    story = story_of(await sessions.store.read(sessions.find(beginning)))
+async def _show(sessions: SessionFolder, beginning: str, full: bool) -> int:
+    timeline = timeline_of(await sessions.store.read(sessions.find(beginning)))
     terminal = console()
-    for line in _head(story):
+    for line in _head(timeline):
         terminal.print(line)
-    for piece in story.pieces:
-        _print(terminal, piece, full)
-    if not story.pieces:
+    for entry in timeline.entries:
+        _print(terminal, entry, full)
+    if not timeline.entries:
         terminal.print(Text("Nothing was asked yet.", style="dim"))
     return 0
 
 
-def _head(story: Story) -> Iterator[Text]:
-    yield Text(line_of(story.title) or "untitled", style="bold")
+def _head(timeline: Timeline) -> Iterator[Text]:
+    yield Text(line_of(timeline.title) or "untitled", style="bold")
     facts = [
-        story.session_id,
-        short_path(story.cwd),
-        minute(story.created),
-        counted(story.turns, "turn"),
-        *story.models,
+        timeline.session_id,
+        short_path(timeline.cwd),
+        minute(timeline.created),
+        quantity(timeline.turns, "turn"),
+        *timeline.models,
     ]
     yield Text(" · ".join(map(line_of, facts)), style="dim")
-    if story.forked_from:
-        yield Text(f"forked from {line_of(story.forked_from)}", style="dim")
+    if timeline.forked_from:
+        yield Text(f"forked from {line_of(timeline.forked_from)}", style="dim")
 
 
-def _print(terminal: Console, piece: Piece, full: bool) -> None:
-    match piece:
-        case Begun():
-            how = ", continued" if piece.continues else ""
-            terminal.print(Text(f"\n── turn {piece.turn}{how} · {minute(piece.time)} ──", style="dim"))
+def _print(terminal: Console, entry: Entry, full: bool) -> None:
+    match entry:
+        case TurnStart():
+            how = ", continued" if entry.continues else ""
+            terminal.print(Text(f"\n── turn {entry.turn}{how} · {minute(entry.time)} ──", style="dim"))
         case Prompt():
-            _labelled(terminal, "you", "green", clean("\n".join(block_text(block) for block in piece.blocks)))
-            if piece.fate:
-                terminal.print(Text(f"  ! {piece.fate}", style="yellow"))
+            _print_speech(terminal, "you", "green", clean("\n".join(block_text(block) for block in entry.blocks)))
+            if entry.fate:
+                terminal.print(Text(f"  ! {entry.fate}", style="yellow"))
         case Answer():
-            _answer(terminal, piece)
+            _print_answer(terminal, entry)
         case Thinking():
-            lines = _bounded(clean(piece.text.strip()).split("\n"), None if full else _THOUGHT_LINES)
+            lines = _shorten(clean(entry.text.strip()).split("\n"), None if full else _THOUGHT_LINES)
             terminal.print(Text(""))
             for line in lines:
-                put(terminal, "~ ", line, "dim italic")
+                print_wrapped(terminal, "~ ", line, "dim italic")
         case Card():
-            _card(terminal, piece, full)
+            _print_card(terminal, entry, full)
         case Note():
             terminal.print(Text(""))
-            for line in clean(piece.text).split("\n"):
-                put(terminal, f"{_MARKS[piece.level]} ", line, _COLORS[piece.level])
+            for line in clean(entry.text).split("\n"):
+                print_wrapped(terminal, f"{_MARKS[entry.level]} ", line, _COLORS[entry.level])
         case Plan():
             terminal.print(Text("\nplan", style="bold blue"))
-            for entry in piece.entries:
-                mark = _PLAN_MARKS.get(str(entry.get("status")), "[ ]")
-                put(terminal, f"  {mark} ", line_of(str(entry.get("content", ""))))
+            for item in entry.items:
+                mark = _PLAN_MARKS.get(str(item.get("status")), "[ ]")
+                print_wrapped(terminal, f"  {mark} ", line_of(str(item.get("content", ""))))
         case _:
-            assert_never(piece)
+            assert_never(entry)
 
 
-def _labelled(terminal: Console, who: str, style: str, text: str) -> None:
+def _print_speech(terminal: Console, who: str, style: str, text: str) -> None:
     terminal.print(Text(f"\n{who}", style=f"bold {style}"))
     for line in text.strip("\n").split("\n"):
-        put(terminal, "  ", line)
+        print_wrapped(terminal, "  ", line)
 
 
-def _answer(terminal: Console, piece: Answer) -> None:
+def _print_answer(terminal: Console, entry: Answer) -> None:
     """Print what the model said: set in type for a person, as it is for a program."""
-    text = clean(piece.text.strip("\n"))
+    text = clean(entry.text.strip("\n"))
     if terminal.is_terminal:
         terminal.print(Text("\nagent", style="bold magenta"))
         terminal.print(Padding(Markdown(text, hyperlinks=False), (0, 0, 0, 2)))
     else:
-        _labelled(terminal, "agent", "magenta", text)
-    if piece.partial:
+        _print_speech(terminal, "agent", "magenta", text)
+    if entry.partial:
         terminal.print(Text("  ! cut off here", style="yellow"))
 
 
-def _card(terminal: Console, card: Card, full: bool) -> None:
+def _print_card(terminal: Console, card: Card, full: bool) -> None:
     status = (f"  {card.status}", _COLORS[card.level])
     terminal.print(Text.assemble(("\ntool  ", "bold blue"), (line_of(card.title), "bold"), status))
     if card.permission:
-        put(terminal, "  ", line_of(card.permission), "dim")
+        print_wrapped(terminal, "  ", line_of(card.permission), "dim")
     if full and card.arguments:
-        put(terminal, "  ", f"{card.name} {clean(card.arguments)}", "dim")
+        print_wrapped(terminal, "  ", f"{card.name} {clean(card.arguments)}", "dim")
     for block in card.shown:
         match block:
             case Diff():
-                _diff(terminal, block, full)
+                _print_diff(terminal, block, full)
             case TextBlock():
-                for line in _bounded(clean(block.text.rstrip("\n")).split("\n"), None if full else _OUTPUT_LINES):
-                    put(terminal, "  │ ", line, "dim")
+                for line in _shorten(clean(block.text.rstrip("\n")).split("\n"), None if full else _OUTPUT_LINES):
+                    print_wrapped(terminal, "  │ ", line, "dim")
             case Image():
-                put(terminal, "  │ ", block_text(block), "dim")
+                print_wrapped(terminal, "  │ ", block_text(block), "dim")
             case _:
                 assert_never(block)
 
 
-def _diff(terminal: Console, diff: Diff, full: bool) -> None:
-    lines = unified(diff)
+def _print_diff(terminal: Console, diff: Diff, full: bool) -> None:
+    lines = diff_lines(diff)
     what = "new file" if diff.old_text is None else figures(lines)
-    put(terminal, "  ", f"{short_path(diff.path)}  {what}", "dim")
-    for line in _bounded(lines, None if full else _DIFF_LINES):
-        put(terminal, f"  {line[:1]}", clean(line[1:]), _DIFF_COLORS.get(line[:1], "dim"))
+    print_wrapped(terminal, "  ", f"{short_path(diff.path)}  {what}", "dim")
+    for line in _shorten(lines, None if full else _DIFF_LINES):
+        print_wrapped(terminal, f"  {line[:1]}", clean(line[1:]), _DIFF_COLORS.get(line[:1], "dim"))
 
 
-def _bounded(lines: Sequence[str], most: int | None) -> list[str]:
+def _shorten(lines: Sequence[str], most: int | None) -> list[str]:
     """Return `lines`, or their beginning and end with a word on what is left out between."""
     if most is None or len(lines) <= most + 1:  # one line is not worth a word on it
         return list(lines)
     tail = most // 3
     left_out = len(lines) - most
-    return [*lines[: most - tail], f"… {counted(left_out, 'line')} left out; --full shows them", *lines[-tail:]]
+    return [*lines[: most - tail], f"… {quantity(left_out, 'line')} left out; --full shows them", *lines[-tail:]]

@@ -1,7 +1,7 @@
 """`acp-bridge sessions verify`: check every record, without the lock and changing nothing."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, TypeAlias
 
 import anyio
@@ -9,12 +9,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
+from acp_bridge.cli.formatting import clean, quantity, size
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import console, out, print_json, put
-from acp_bridge.cli.words import clean, counted, size
+from acp_bridge.cli.terminal import console, print_json, print_line, print_wrapped
 from acp_bridge.errors import SessionNotFound, StoreCorrupt, StoreError, StoreTooNew, StoreUnsupported
+from acp_bridge.storage import Verification
 
-from .stored import Stored, stored
+from .folder import SessionFolder, open_folder
 
 Verdict: TypeAlias = Literal["sound", "torn tail", "corrupt", "too new", "unreadable"]
 _COLORS: dict[Verdict, str] = {
@@ -63,7 +64,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("ids", metavar="ID", nargs="*", help="sessions' ids, or beginnings of them")
     parser.add_argument("--json", action="store_true", help="an array of objects")
     args = parser.parse_args(argv)
-    sessions = stored()
+    sessions = open_folder()
     ids = list(dict.fromkeys(map(sessions.find, args.ids))) if args.ids else sessions.ids()
     return anyio.run(_verify, sessions, ids, args.json)
 
@@ -76,32 +77,32 @@ too new     a newer version of this program wrote it; upgrade
 """
 
 
-async def _verify(sessions: Stored, ids: Sequence[str], as_json: bool) -> int:
+async def _verify(sessions: SessionFolder, ids: Sequence[str], as_json: bool) -> int:
     findings: list[Finding] = []
     terminal = console()
     to_read = terminal.is_terminal
-    with Progress(console=console(stderr=True), transient=True, disable=len(ids) < 20) as progress:
+    with Progress(console=console(stderr=True), transient=True, disable=len(ids) < _MANY) as progress:
         for session_id in progress.track(ids, description="verifying"):
-            found = await examined(sessions, session_id)
+            found = await examine(sessions, session_id)
             if found is None:
                 continue
             findings.append(found)
             if as_json:
                 continue
             if not to_read:
-                out("\t".join((found.verdict, found.id, *_words(found))))
+                print_line("\t".join((found.verdict, found.id, *_details(found))))
             elif found.verdict != "sound" or len(ids) < _MANY:
                 _print(progress.console if len(ids) >= _MANY else terminal, found)
     if as_json:
         print_json([asdict(found) for found in findings])
     elif to_read:
         for line in _summary(findings):
-            out(line)
+            print_line(line)
     return 0 if all(found.verdict == "sound" for found in findings) else 1
 
 
-async def examined(sessions: Stored, session_id: str) -> Finding | None:
-    """Return what is to be said of a session; None if it was deleted meanwhile."""
+async def examine(sessions: SessionFolder, session_id: str) -> Finding | None:
+    """Read a session whole and return what is wrong with it, if anything; None if it was deleted meanwhile."""
     path = str(sessions.root / session_id / "log.jsonl")
     try:
         found = await sessions.store.verify(session_id)
@@ -119,23 +120,30 @@ async def examined(sessions: Stored, session_id: str) -> Finding | None:
         return Finding(id=session_id, verdict="too new", path=path, detail=str(exc))
     except StoreError as exc:
         return Finding(id=session_id, verdict="unreadable", path=path, detail=str(exc))
-    verdict: Verdict = "corrupt" if found.damage else "torn tail" if found.dropped_bytes else "sound"
-    return Finding(
+    return _finding(session_id, found)
+
+
+def _finding(session_id: str, found: Verification) -> Finding:
+    """Return what is said of a session whose records were all read."""
+    whole = Finding(
         id=session_id,
-        verdict=verdict,
+        verdict="sound",
         path=found.path,
         records=found.records,
         size=found.size,
         dropped_bytes=found.dropped_bytes,
-        line=found.damage.line if found.damage else None,
-        offset=found.damage.offset if found.damage else None,
-        detail=_salvage(session_id, found.damage.reason)
-        if found.damage
-        else f"an incomplete end of {counted(found.dropped_bytes, 'byte')} was never acknowledged; loading the session "
-        f"or `acp-bridge sessions repair {session_id}` cuts it"
-        if found.dropped_bytes
-        else "",
     )
+    if (damage := found.damage) is not None:
+        detail = _salvage(session_id, damage.reason)
+        return replace(whole, verdict="corrupt", line=damage.line, offset=damage.offset, detail=detail)
+    if not found.dropped_bytes:
+        return whole
+    lost = quantity(found.dropped_bytes, "byte")
+    detail = (
+        f"an incomplete end of {lost} was never acknowledged; loading the session "
+        f"or `acp-bridge sessions repair {session_id}` cuts it"
+    )
+    return replace(whole, verdict="torn tail", detail=detail)
 
 
 def _reason(exc: StoreCorrupt) -> str:
@@ -148,17 +156,17 @@ def _salvage(session_id: str, reason: str) -> str:
     return f"{reason}; `acp-bridge sessions repair --salvage {session_id}` keeps what is before it"
 
 
-def _words(found: Finding) -> tuple[str, ...]:
+def _details(found: Finding) -> tuple[str, ...]:
     """Return what is said of a session behind its verdict and id."""
     if found.verdict == "sound":
-        return (f"{counted(found.records, 'record')}, {size(found.size)}",)
+        return (f"{quantity(found.records, 'record')}, {size(found.size)}",)
     place = f", line {found.line}, offset {found.offset}" if found.line is not None else ""
     return f"{clean(found.path)}{place}", clean(found.detail)
 
 
 def _print(terminal: Console, found: Finding) -> None:
     """Print the lines of a session for a person."""
-    first, *rest = _words(found)
+    first, *rest = _details(found)
     verdict = (f"{found.verdict:<10}  ", _COLORS[found.verdict])
     if rest:
         terminal.print(Text.assemble(verdict, (found.id, "cyan")))
@@ -166,10 +174,10 @@ def _print(terminal: Console, found: Finding) -> None:
     else:
         terminal.print(Text.assemble(verdict, (found.id, "cyan"), f"  {first}"))
     for line in rest:
-        put(terminal, " " * 12, line)
+        print_wrapped(terminal, " " * 12, line)
 
 
 def _summary(findings: Sequence[Finding]) -> Iterator[str]:
     counts = {verdict: sum(found.verdict == verdict for found in findings) for verdict in _COLORS}
     said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items() if count)
-    yield f"{counted(len(findings), 'session')}: {said}" if findings else "No sessions."
+    yield f"{quantity(len(findings), 'session')}: {said}" if findings else "No sessions."

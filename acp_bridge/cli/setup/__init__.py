@@ -11,9 +11,9 @@ from typing import Final
 
 from rich.text import Text
 
+from acp_bridge.cli.formatting import short_path, unknown_name
 from acp_bridge.cli.parser import CommandParser
-from acp_bridge.cli.terminal import console, out, put, say
-from acp_bridge.cli.words import short_path, unknown
+from acp_bridge.cli.terminal import console, print_line, print_wrapped, say
 from acp_bridge.errors import ConfigError
 from acp_bridge.llm import parse_route
 from acp_bridge.tools import MODES
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     if args.editor is None:
         return _list()
     if args.editor not in EDITORS:
-        raise unknown("editor", args.editor, EDITORS, remedy=f"known are {', '.join(EDITORS)}")
+        raise unknown_name("editor", args.editor, EDITORS, remedy=f"known are {', '.join(EDITORS)}")
     wanted = Wanted(command=serve_command())
     if args.name is not None:
         if not args.name.strip():
@@ -69,15 +69,15 @@ def _model(route: str | None) -> str:
 
 def _mode(mode: str | None) -> str:
     if mode is not None and mode not in MODES:
-        raise unknown("mode", mode, MODES, remedy=f"modes are {', '.join(MODES)}")
+        raise unknown_name("mode", mode, MODES, remedy=f"modes are {', '.join(MODES)}")
     return mode or ""
 
 
 def _list() -> int:
-    out("For which editor? acp-bridge setup EDITOR prints its settings.\n")
+    print_line("For which editor? acp-bridge setup EDITOR prints its settings.\n")
     for word, (name, make) in EDITORS.items():
         written = "  (also --write)" if make(Wanted(command=("acp-bridge", "serve"))).file is not None else ""
-        out(f"  {word:<15} {name}{written}")
+        print_line(f"  {word:<15} {name}{written}")
     return 0
 
 
@@ -91,9 +91,9 @@ def _print(word: str, name: str, block: Block) -> None:
     if terminal.is_terminal:
         terminal.print(Text(f"\n{block.text}\n", style="cyan"), soft_wrap=True)
     else:
-        out(block.text)
+        print_line(block.text)
     for note in _notes(word, block):
-        put(aside, "· ", note)
+        print_wrapped(aside, "· ", note)
 
 
 def _notes(word: str, block: Block) -> list[str]:
@@ -123,7 +123,7 @@ def _write(word: str, name: str, block: Block) -> int:
             f"the settings of {name} are no JSON, so they cannot be merged; `acp-bridge setup {word}` prints them"
         )
     written = write_settings(block.file, block.settings)
-    out(_told(name, written))
+    print_line(_told(name, written))
     for note in (*block.notes, *_warnings()):
         say(f"· {note}")
     return 0

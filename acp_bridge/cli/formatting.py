@@ -34,7 +34,7 @@ def line_of(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
-def counted(count: int, noun: str) -> str:
+def quantity(count: int, noun: str) -> str:
     """Return e.g. `1 turn`, `1,200 turns`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
@@ -89,7 +89,7 @@ def short_path(path: str) -> str:
     return clean(path)
 
 
-def unknown(what: str, given: str, known: Iterable[str], *, remedy: str) -> ConfigError:
+def unknown_name(what: str, given: str, known: Iterable[str], *, remedy: str) -> ConfigError:
     """Return the error for a name that is none of `known`: it names the nearest and the remedy."""
     near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""

@@ -22,7 +22,7 @@ _NOT_SESSIONS = ("tmp-", "trash-")
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class SessionFolder:
     """A store and the folder that it keeps sessions in."""
 
     store: JsonlStore
@@ -72,7 +72,7 @@ class Stored:
         return found
 
 
-def stored() -> Stored:
+def open_folder() -> SessionFolder:
     """Return the sessions of this configuration.
 
     Raises:
@@ -85,4 +85,4 @@ def stored() -> Stored:
             "set ACP_BRIDGE_STORAGE=jsonl to see those"
         )
     root = home_of(config) / "sessions"
-    return Stored(JsonlStore(root), root)
+    return SessionFolder(JsonlStore(root), root)

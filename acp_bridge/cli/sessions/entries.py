@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
-from acp_bridge.cli.words import counted
+from acp_bridge.cli.formatting import quantity
 from acp_bridge.content import Diff, Image, JsonObject, PromptBlock, Resource, ResourceLink, Text
 
 Level: TypeAlias = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class TurnStart:
     """A turn began."""
 
     turn: int
@@ -76,14 +76,14 @@ class Note:
 class Plan:
     """The plan, as a turn left it."""
 
-    entries: tuple[JsonObject, ...]
+    items: tuple[JsonObject, ...]
 
 
-Piece: TypeAlias = Begun | Prompt | Answer | Thinking | Card | Note | Plan
+Entry: TypeAlias = TurnStart | Prompt | Answer | Thinking | Card | Note | Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class Timeline:
     """A whole conversation."""
 
     session_id: str
@@ -93,17 +93,17 @@ class Story:
     updated: int
     turns: int
     models: tuple[str, ...]
-    pieces: tuple[Piece, ...]
+    entries: tuple[Entry, ...]
     forked_from: str = ""
 
 
-def images_of(story: Story) -> set[str]:
+def images_of(timeline: Timeline) -> set[str]:
     """Return the names of the content files that the pictures of prompts and tools are in."""
     blocks = (
         block
-        for piece in story.pieces
-        if isinstance(piece, Prompt | Card)
-        for block in (piece.blocks if isinstance(piece, Prompt) else piece.shown)
+        for entry in timeline.entries
+        if isinstance(entry, Prompt | Card)
+        for block in (entry.blocks if isinstance(entry, Prompt) else entry.shown)
     )
     return {block.file for block in blocks if isinstance(block, Image)}
 
@@ -118,6 +118,6 @@ def block_text(block: PromptBlock) -> str:
         case ResourceLink():
             return f"[{block.title or block.name}: {block.uri}]"
         case Resource():
-            return f"[attached: {block.uri}, {counted(len(block.text.splitlines()), 'line')}]"
+            return f"[attached: {block.uri}, {quantity(len(block.text.splitlines()), 'line')}]"
         case _:
             assert_never(block)

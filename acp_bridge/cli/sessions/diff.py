@@ -10,7 +10,7 @@ _COMPARED = 6000
 """Lines of the changed middle that are compared; a longer one is shown as gone and come."""
 
 
-def unified(diff: Diff) -> list[str]:
+def diff_lines(diff: Diff) -> list[str]:
     """Return the change as the body of a unified diff; each line begins with a space, `-`, `+` or `@`."""
     old, new = (diff.old_text or "").splitlines(), diff.new_text.splitlines()
     head = _common(old, new)
