@@ -27,7 +27,7 @@ from acp_bridge import __version__
 from acp_bridge.acp import ClientCapabilities, auth_methods
 from acp_bridge.bridge import Handshake
 from acp_bridge.config import Config
-from acp_bridge.effects import Deadline, Given, Key, Part, composed, leaves
+from acp_bridge.effects import Deadline, Key, Part, Services, compose, flatten_exceptions
 from acp_bridge.errors import ConfigError
 from acp_bridge.rpc import Connection, Peer
 
@@ -82,7 +82,7 @@ class Ending:
         """Return the one deadline; the first call starts it."""
         if self._deadline is None:
             self._deadline = Deadline.after(BUSY_S if self._busy() else IDLE_S)
-            after_s = self._deadline.left() + _WATCHDOG_S
+            after_s = self._deadline.remaining_s() + _WATCHDOG_S
             self._watchdog = _end_process_after(after_s, lambda: self.code or EXIT_FAILURE)
         return self._deadline
 
@@ -156,7 +156,7 @@ async def serve(
             try:
                 await _run(config, replacements, peer, tasks, handshake, ending, bridges)
             except* ConfigError as group:
-                why = config.secrets.hidden("; ".join(map(str, leaves(group))))
+                why = config.secrets.hidden("; ".join(map(str, flatten_exceptions(group))))
                 logger.error("the agent could not start: %s", why)  # noqa: TRY400  a setting is wrong, and no code
                 handshake.fail(why)
                 await ending.wait()  # whoever asks is told; an agent that is gone could tell nobody
@@ -166,7 +166,7 @@ async def serve(
                 ending.begin(EXIT_FAILURE, "a failure")
             finally:
                 with ending.deadline().shield():
-                    await wire.drain(max(ending.deadline().left(), _DRAIN_S))
+                    await wire.drain(max(ending.deadline().remaining_s(), _DRAIN_S))
                 tasks.cancel_scope.cancel()
     ending.reached()
     return ending.code or 0
@@ -192,14 +192,14 @@ async def _run(
 
     front: Key[Bridge] = Key("bridge")
 
-    def set_up(given: Given) -> AbstractAsyncContextManager[Bridge]:
-        return bridging(peer, handshake.client, given[SESSIONS], given[ASSEMBLY], tasks, ending.deadline)
+    def set_up(services: Services) -> AbstractAsyncContextManager[Bridge]:
+        return bridging(peer, handshake.client, services[SESSIONS], services[ASSEMBLY], tasks, ending.deadline)
 
     made = parts(config, replacements(), ending.deadline)
-    async with composed((*made, Part(front, set_up))) as given:
-        bridges.append(given[front])
-        handshake.open(given[front])
-        tasks.start_soon(given[ASSEMBLY].models.warm_up, given[ASSEMBLY].route)  # an SDK: a prompt waits for it
+    async with compose((*made, Part(front, set_up))) as services:
+        bridges.append(services[front])
+        handshake.open(services[front])
+        tasks.start_soon(services[ASSEMBLY].models.warm_up, services[ASSEMBLY].route)  # an SDK: a prompt waits for it
         await ending.wait()
 
 

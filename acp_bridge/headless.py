@@ -28,7 +28,16 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from acp_bridge.agent import Assembly, Job, NamedServers, OpenSession, OpenSessions, Outcome, Severity, place_of
 from acp_bridge.config import Config
 from acp_bridge.content import Failure, PromptBlock, Text, mended_block
-from acp_bridge.effects import Deadline, Given, Key, Part, composed, last_words, leaves, no_stray_cancellation
+from acp_bridge.effects import (
+    Deadline,
+    Key,
+    Part,
+    Services,
+    compose,
+    flatten_exceptions,
+    no_stray_cancellation,
+    shielded_cleanup,
+)
 from acp_bridge.errors import ConfigError
 from acp_bridge.llm import Model
 from acp_bridge.replacements import Replacements
@@ -212,7 +221,7 @@ class Turn:
         """Cancel the turn if it was not read to its end."""
         if self._job is not None and self.outcome is None:
             self._agent.cancel_job(self._job, "client")
-            with last_words(CLOSE_S):
+            with shielded_cleanup(CLOSE_S):
                 self.outcome = await self._settled(self._job)
         if self._listening is not None:
             self._listening.receive.close()
@@ -376,7 +385,7 @@ class Runtime:
         taken = await self._opened.take(session_id, place, self._named(servers), make_front, shared=False)
         session = self._driven(taken.session, taken.recovery)
         if taken.unsaved is not None:
-            with last_words(CLOSE_S):
+            with shielded_cleanup(CLOSE_S):
                 await session.close()
             raise taken.unsaved
         return session
@@ -438,10 +447,10 @@ async def open_runtime(
         async with anyio.create_task_group() as tasks:  # older than all parts: a tool that does not end holds up none
 
             @asynccontextmanager
-            async def fronted(given: Given) -> AsyncGenerator[Runtime]:
-                opened = OpenSessions(given[SESSIONS], given[ASSEMBLY], tasks, partial(_Front, allow_nothing))
+            async def fronted(services: Services) -> AsyncGenerator[Runtime]:
+                opened = OpenSessions(services[SESSIONS], services[ASSEMBLY], tasks, partial(_Front, allow_nothing))
                 try:
-                    yield Runtime(given[SESSIONS], given[ASSEMBLY], opened, configured_servers(config))
+                    yield Runtime(services[SESSIONS], services[ASSEMBLY], opened, configured_servers(config))
                 finally:
                     try:
                         await opened.leave(by(), anyio.lowlevel.checkpoint)
@@ -449,17 +458,17 @@ async def open_runtime(
                         for each in opened:  # whoever reads a turn that is still open is told that nothing more comes
                             each.front.close()
 
-            async with composed((*parts(config, replacements, by), Part(front, fronted))) as given:
+            async with compose((*parts(config, replacements, by), Part(front, fronted))) as services:
                 try:
-                    yield given[front]
+                    yield services[front]
                 except Exception as exc:
                     body.append(exc)
                     raise
             tasks.cancel_scope.cancel()
     except ExceptionGroup as group:
-        if body and leaves(group) == leaves(body[0]):
+        if body and flatten_exceptions(group) == flatten_exceptions(body[0]):
             raise body[0] from None  # nothing else failed: the caller's own error, as it was raised
-        if not body and len(failed := leaves(group)) == 1 and isinstance(failed[0], ConfigError):
+        if not body and len(failed := flatten_exceptions(group)) == 1 and isinstance(failed[0], ConfigError):
             raise failed[0] from None  # set-up stopped at a setting, and all that was entered has been left
         raise
 

@@ -11,7 +11,7 @@ from typing import cast
 from acp_bridge.checkpoint import WITHOUT_BARRIERS, CoarsePolicy, policy_named
 from acp_bridge.checkpoint import Options as CheckpointOptions
 from acp_bridge.config import Config
-from acp_bridge.effects import Hosting
+from acp_bridge.effects import Host
 from acp_bridge.errors import BridgeError, ConfigError
 from acp_bridge.llm import ContainedModel, Model, is_provider, open_model, options_from, parse_route
 from acp_bridge.plugins import is_named, made, require_port
@@ -50,7 +50,7 @@ class Replacements:
     system: str = ""
 
 
-def entering(host: Hosting) -> Enter:
+def entering(host: Host) -> Enter:
     """Return what enters parts at `host`, with a user's words for a set-up that fails."""
 
     async def enter(part: object, name: str) -> object:

@@ -23,7 +23,7 @@ from acp_bridge import __version__
 from acp_bridge.agent import Assembly, Models, Settings
 from acp_bridge.agent import Options as AgentOptions
 from acp_bridge.config import Config, default_file
-from acp_bridge.effects import Deadline, Given, Key, Part, close_together, hosting
+from acp_bridge.effects import Deadline, Key, Part, Services, close_together, open_host
 from acp_bridge.errors import StoreError
 from acp_bridge.llm import (
     PRESETS,
@@ -99,14 +99,14 @@ def home_of(config: Config) -> Path:
 def parts(config: Config, replacements: Replacements, deadline: Callable[[], Deadline]) -> tuple[Part, ...]:
     """Return storage, policy and runtime, in this order; a front comes behind them."""
 
-    def storage(_given: Given) -> AbstractAsyncContextManager[Sessions]:
+    def storage(_services: Services) -> AbstractAsyncContextManager[Sessions]:
         return _storage(config, replacements, deadline)
 
-    def policy(_given: Given) -> AbstractAsyncContextManager[Policy]:
+    def policy(_services: Services) -> AbstractAsyncContextManager[Policy]:
         return _policy(config, replacements, deadline)
 
-    def runtime(given: Given) -> AbstractAsyncContextManager[Assembly]:
-        return _runtime(config, replacements, given, deadline)
+    def runtime(services: Services) -> AbstractAsyncContextManager[Assembly]:
+        return _runtime(config, replacements, services, deadline)
 
     return Part(SESSIONS, storage), Part(POLICY, policy), Part(ASSEMBLY, runtime)
 
@@ -120,7 +120,7 @@ async def _storage(
         require_used_tables(config)
     if names:
         await anyio.to_thread.run_sync(preload, names)
-    async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
+    async with open_host(enter_s=ENTER_S, leave_s=lambda: deadline().remaining_s() * _PART_SHARE) as host:
         observers = await observers_of(config, replacements, entering(host))
         store = await foreign_store(config, replacements, entering(host)) or _store(config)
         sessions = Sessions(store, version=__version__, observers=observers)
@@ -149,13 +149,13 @@ def _store(config: Config) -> Store:
 async def _policy(
     config: Config, replacements: Replacements, deadline: Callable[[], Deadline]
 ) -> AsyncGenerator[Policy]:
-    async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
+    async with open_host(enter_s=ENTER_S, leave_s=lambda: deadline().remaining_s() * _PART_SHARE) as host:
         yield await verified_policy(config, replacements, entering(host))
 
 
 @asynccontextmanager
 async def _runtime(
-    config: Config, replacements: Replacements, given: Given, deadline: Callable[[], Deadline]
+    config: Config, replacements: Replacements, services: Services, deadline: Callable[[], Deadline]
 ) -> AsyncGenerator[Assembly]:
     route = config.model or keyed_route(config) or await _local_route(config)
     home = home_of(config)
@@ -188,7 +188,7 @@ async def _runtime(
     async def earlier_ended(session_id: str) -> bool:
         return await earlier_commands_ended(home / "sessions" / f"{session_id}.running")
 
-    async with hosting(enter_s=ENTER_S, leave_s=lambda: deadline().left() * _PART_SHARE) as host:
+    async with open_host(enter_s=ENTER_S, leave_s=lambda: deadline().remaining_s() * _PART_SHARE) as host:
         tools = await all_tools(config, replacements, entering(host))
         models = Models(
             model_opener(config, replacements, entering(host)),
@@ -198,7 +198,7 @@ async def _runtime(
         options = AgentOptions(**config.agent)
         try:
             yield Assembly(
-                policy=given[POLICY],
+                policy=services[POLICY],
                 models=models,
                 options=options,
                 system=replacements.system or options.system,

@@ -19,7 +19,6 @@ from .open_sessions import Front, NamedServers, OpenSession, OpenSessions, Taken
 from .options import Options
 from .runtime import Models
 from .settings import Settings, UnknownOption, UnusableFolder, UnusableRoute, place_of
-from .turn import Phase
 
 __all__ = [
     "Agent",
@@ -34,7 +33,6 @@ __all__ = [
     "Options",
     "Outcome",
     "Parts",
-    "Phase",
     "Settings",
     "Severity",
     "Taken",

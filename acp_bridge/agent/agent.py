@@ -38,7 +38,6 @@ from .prompt import system_prompt
 from .runtime import Models
 from .settings import DEFAULT_LEVEL, Settings
 from .titles import title_of
-from .turn import Phase
 
 logger = logging.getLogger(__name__)
 
@@ -127,11 +126,6 @@ class Agent:
     def busy(self) -> bool:
         """Whether a turn is under way or waits."""
         return self._turn is not None or len(self._inbox) > 0
-
-    @property
-    def phase(self) -> Phase:
-        """Where the turn under way stands."""
-        return self._turn.phase if self._turn is not None else Phase.IDLE
 
     @property
     def mode(self) -> Mode:

@@ -40,7 +40,6 @@ from .inbox import Job, Outcome
 from .offer import Offer
 from .options import Options
 from .runtime import Models
-from .turn import Phase, Sign, advance
 
 _BREATH = 64
 """Deltas that are taken before other tasks get their turn; a model that never waits would starve them."""
@@ -64,7 +63,6 @@ class Turn:
         setting_now: asked before each request, since options may change while a turn runs.
         offer: the session's, so that a turn finds made what the last one made.
         notes: what the program has to say to model and user before the first request.
-        phase: where it stands.
         cancellation: cuts it short; its first cause becomes the turn's reason.
     """
 
@@ -79,7 +77,6 @@ class Turn:
     cancellation: Cancellation
     offer: Offer = field(default_factory=Offer)
     notes: tuple[str, ...] = ()
-    phase: Phase = Phase.IDLE
     _number: int = field(default=0, init=False)
     _setting: Setting = field(init=False)
     _shown: bool = field(default=False, init=False)  # whether some of the attempt under way was
@@ -89,7 +86,6 @@ class Turn:
         """Run the turn; returns once it is closed and through its barrier."""
         job = self.job
         self._number = self.journal.log.state.turns + 1
-        self._move(Sign.BEGAN)
         self.journal.append(TurnStarted(turn=self._number, continues=job.continues))
         if job.continues is None:
             self.journal.append(UserMessage(id=job.input_id, content=job.content, source=job.source))
@@ -105,16 +101,11 @@ class Turn:
                 failure=outcome.failure,
             )
         )
-        self._move(Sign.ENDED)
         try:
             await self.policy.turn(self.journal)  # outside every scope: a settled fact is waited for
         except BarrierFailed as exc:
             outcome = Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
-        self._move(Sign.CLOSED)
         return outcome
-
-    def _move(self, sign: Sign) -> None:
-        self.phase = advance(self.phase, sign)
 
     async def _steps(self) -> Outcome:
         for step in range(1, self.options.max_requests + 1):
@@ -123,7 +114,6 @@ class Turn:
             self.journal.append(StepEnded(turn=self._number, step=step))
             if outcome is not None:
                 return outcome
-            self._move(Sign.SETTLED)
         return Outcome(reason="max_requests")
 
     async def _step(self, step: int) -> Outcome | None:
@@ -131,7 +121,6 @@ class Turn:
         answered = await self._asked(step)
         if isinstance(answered, Outcome):
             return answered
-        self._move(Sign.ANSWERED)
         requests = tuple(self.journal.log.state.requests.values())
         pipeline = replace(self.pipeline, tools=self._setting.tools)  # what was offered: it may be another by now
         failure = await pipeline.run(self._number, step, requests)
@@ -167,7 +156,6 @@ class Turn:
         for attempt in range(1, self.options.max_attempts + 1):
             if (blocked := await self._barred()) is not None:
                 return blocked
-            self._move(Sign.SENT)
             self._shown = False
             message_id = f"msg_{self._number}_{step}" + (f"_{attempt}" if attempt > 1 else "")
             ended = await self._streamed(step, message_id)
@@ -189,12 +177,10 @@ class Turn:
             )
             if wait_s is None:
                 return Outcome(reason="error", failure=_with_ways_on(ended.failure, self.journal.session_id))
-            self._move(Sign.FAILED)
             with self.cancellation.scope():
                 await anyio.sleep(wait_s)
             if (stopped := self._stopped()) is not None:
                 return stopped
-            self._move(Sign.RETRIED)
         raise AssertionError("the last attempt has no wait before a next one")
 
     def _wait_before_next(self, failed: Failed, attempt: int) -> float | None:

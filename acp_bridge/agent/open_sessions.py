@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acp_bridge.content import Failure
-from acp_bridge.effects import Deadline, close_together, last_words
+from acp_bridge.effects import Deadline, close_together, shielded_cleanup
 from acp_bridge.errors import (
     BarrierFailed,
     ProgramEnding,
@@ -292,7 +292,7 @@ class OpenSessions(Generic[FrontT]):
         try:
             parts = await self._assembly.parts(session_id, place, taken=taken, files=files, secrets=hidden)
         except BaseException:  # a request that is taken back too: nobody else would let it go
-            with last_words(_LET_GO_S):
+            with shielded_cleanup(_LET_GO_S):
                 await self._sessions.close(session_id)
             raise
         front = (make_front or self._make_front)(journal)
@@ -432,7 +432,7 @@ class OpenSessions(Generic[FrontT]):
         self.stop()  # all of them, before any is waited for
         with deadline.shield(_QUIET_SHARE) as shield:
             await self._agents.quiet()
-            with anyio.move_on_after(deadline.left() * _STORE_SHARE):
+            with anyio.move_on_after(deadline.remaining_s() * _STORE_SHARE):
                 await answered()
             self._ending = True
             for scope in self._waiting:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import anyio.to_thread
 
-from acp_bridge.effects import close_together, long_lived
+from acp_bridge.effects import close_together, pause_gc
 from acp_bridge.errors import BridgeError
 from acp_bridge.llm import Model
 
@@ -54,7 +54,7 @@ class Models:
     def _open_once(self, route: str) -> Model:
         with self._one_importer:
             if route not in self._opened:
-                with long_lived():
+                with pause_gc():
                     self._opened[route] = self._open(route)
             return self._opened[route]
 

@@ -30,7 +30,7 @@ from acp_bridge.agent import Outcome
 from acp_bridge.app import Ending, watch_signals
 from acp_bridge.config import Config, load
 from acp_bridge.content import Failure, ToolRequest
-from acp_bridge.effects import leaves
+from acp_bridge.effects import flatten_exceptions
 from acp_bridge.errors import BridgeError, ConfigError, SessionNotFound
 from acp_bridge.headless import Happened, Runtime, Session, Streamed, open_runtime
 from acp_bridge.redaction import Secrets
@@ -111,7 +111,7 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
                 if ending.code is None:
                     ending.begin(0, "the turn has ended")
         except* (BridgeError, TimeoutError, OSError) as group:
-            trouble = _trouble(leaves(group), config.secrets)
+            trouble = _trouble(flatten_exceptions(group), config.secrets)
             code = EXIT_USAGE if trouble.kind == "configuration" else 1
         tasks.cancel_scope.cancel()
     ending.reached()

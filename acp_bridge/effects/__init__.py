@@ -1,8 +1,8 @@
-"""Set-up that can be undone, in order: composed parts, bounded last words, one deadline, cancellation, registration.
+"""Set-up that can be undone, in order: parts, their services, tear-down within one deadline, cancellation.
 
 Knows no domain: what the parts are, and how long they may take, is said by whoever composes them.
 
-Decision: a part bounds its own tear-down, in a shield within its own `finally`. `composed` cannot do it for the part: a
+Decision: a part bounds its own tear-down, in a shield within its own `finally`. `compose` cannot do it for the part: a
 shield around the exit of an older task group corrupts the scopes on both event loops.
 
 Decision: parts are entered as they are listed, and nothing sorts them. A part gets what the earlier ones gave and can
@@ -10,27 +10,25 @@ get nothing else, so two parts that need one another in the wrong order fail at 
 """
 
 from .cancellation import Cancellation, StrayCancellation, no_stray_cancellation
-from .closing import close_together
-from .composition import Given, Key, Part, composed, leaves
-from .deadline import Deadline, last_words
-from .hosting import Hosting, hosting, manages_itself
-from .long_lived import let_go, long_lived
+from .composition import Key, Part, Services, compose, flatten_exceptions
+from .garbage import pause_gc, unfreeze_gc
+from .host import Host, open_host
+from .teardown import Deadline, close_together, shielded_cleanup
 
 __all__ = [
     "Cancellation",
     "Deadline",
-    "Given",
-    "Hosting",
+    "Host",
     "Key",
     "Part",
+    "Services",
     "StrayCancellation",
     "close_together",
-    "composed",
-    "hosting",
-    "last_words",
-    "leaves",
-    "let_go",
-    "long_lived",
-    "manages_itself",
+    "compose",
+    "flatten_exceptions",
     "no_stray_cancellation",
+    "open_host",
+    "pause_gc",
+    "shielded_cleanup",
+    "unfreeze_gc",
 ]

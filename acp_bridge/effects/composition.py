@@ -18,7 +18,7 @@ class Key(Generic[T]):
         self.name = name
 
 
-class Given:
+class Services:
     """What the parts entered so far gave."""
 
     def __init__(self) -> None:
@@ -42,32 +42,32 @@ class Part(NamedTuple):
     """Something set up and undone: `setup` gets what the earlier parts gave, its value goes to the later ones."""
 
     gives: Key[Any]
-    setup: Callable[[Given], AbstractAsyncContextManager[Any]]
+    setup: Callable[[Services], AbstractAsyncContextManager[Any]]
 
 
 @asynccontextmanager
-async def composed(parts: Iterable[Part]) -> AsyncGenerator[Given]:
+async def compose(parts: Iterable[Part]) -> AsyncGenerator[Services]:
     """Enter `parts` as listed; on exit, or if one cannot be set up, leave what was entered, strictly last first.
 
     Each exit is awaited, and the next follows also if it failed or was cancelled. One failure is raised as it is;
     several, the body's included, in one group, in the order in which they happened. A native cancellation goes
     through, unless something failed besides.
     """
-    given = Given()
+    services = Services()
     entered: list[tuple[str, AbstractAsyncContextManager[Any]]] = []
     failures = _Failures()
     try:
         for part in parts:
             name = part.gives.name
             try:
-                given.expect(name)
-                manager = part.setup(given)
-                given.add(name, await manager.__aenter__())
+                services.expect(name)
+                manager = part.setup(services)
+                services.add(name, await manager.__aenter__())
             except Exception as exc:
                 exc.add_note(f"while setting up {name!r}")
                 raise
             entered.append((name, manager))
-        yield given
+        yield services
     except BaseException as exc:  # noqa: BLE001 - raised again, behind the tear-down
         failures.add(exc)
     while entered:
@@ -111,8 +111,8 @@ class _Failures:
         if _is_cancellation(exc):
             self._cancelled = exc
             return
-        inside = set(map(id, _leaves(exc)))  # a task group reports what it was told within a group of its own
-        self._failed = [earlier for earlier in self._failed if not inside.issuperset(map(id, _leaves(earlier)))]
+        inside = set(map(id, _flatten(exc)))  # a task group reports what it was told within a group of its own
+        self._failed = [earlier for earlier in self._failed if not inside.issuperset(map(id, _flatten(earlier)))]
         self._failed.append(exc)
 
     def reraise(self) -> None:
@@ -126,18 +126,18 @@ class _Failures:
                 raise BaseExceptionGroup("several parts failed", failures)
 
 
-def leaves(exc: BaseException) -> list[BaseException]:
+def flatten_exceptions(exc: BaseException) -> list[BaseException]:
     """Return the errors that are no groups, within `exc` or `exc` itself, in order."""
-    return list(_leaves(exc))
+    return list(_flatten(exc))
 
 
-def _leaves(exc: BaseException) -> Iterator[BaseException]:
+def _flatten(exc: BaseException) -> Iterator[BaseException]:
     if isinstance(exc, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", exc).exceptions:
-            yield from _leaves(inner)
+            yield from _flatten(inner)
     else:
         yield exc
 
 
 def _is_cancellation(exc: BaseException) -> bool:
-    return all(isinstance(leaf, anyio.get_cancelled_exc_class()) for leaf in _leaves(exc))
+    return all(isinstance(leaf, anyio.get_cancelled_exc_class()) for leaf in _flatten(exc))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
-from acp_bridge.effects import let_go, long_lived
+from acp_bridge.effects import pause_gc, unfreeze_gc
 from acp_bridge.errors import IllegalEvent, SessionInUse, StoreUnsupported
 
 from .events import Header, Record, SessionConfigured, SessionOpened
@@ -132,7 +132,7 @@ class Sessions:
     def _repaired(self, loaded: Loaded, opened: SessionOpened) -> tuple[Log, list[Record], Recovery]:
         """Return the log, closed, what of it is not on disk, and what there is to tell. Takes long for a long log."""
         session_id = loaded.header.session_id
-        with long_lived():
+        with pause_gc():
             try:
                 log = Log(loaded.header, loaded.records, clock=self._clock, next_seq=loaded.next_seq)
             except IllegalEvent as exc:
@@ -162,7 +162,7 @@ class Sessions:
                 await journal.close()
             finally:
                 if len(journal.log.records) > _MANY_RECORDS:
-                    let_go()  # of what loading it put away
+                    unfreeze_gc()  # of what loading it put away
 
     async def aclose(self) -> None:
         """Let every session go, side by side; all failures come together in one group."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from acp_bridge.content import JsonObject
-from acp_bridge.effects import long_lived
+from acp_bridge.effects import pause_gc
 from acp_bridge.errors import StoreError, StoreUnsupported
 from acp_bridge.session.codec import MalformedRecord, UnknownEvent, decode_record
 from acp_bridge.session.events import Record, TurnEnded
@@ -117,7 +117,7 @@ class Shelf:
         records: list[Record] = []
         fd, path, refusal = self._open_log_of(held, session_id)
         try:
-            with long_lived():
+            with pause_gc():
                 found = self._scan(fd, session_id, path, held.read_mark(), records)
             log = OpenLog(self.disk, held, path, fd, found.first, end=found.length, durable=found.durable)
             log.poison = refusal

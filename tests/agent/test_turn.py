@@ -1,6 +1,5 @@
-"""A turn's table, and what the loop does with answers, failures, tools and queued prompts."""
+"""What the loop does with answers, failures, tools and queued prompts."""
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -9,32 +8,14 @@ import pytest
 from support.strict_provider import accept
 from support.world import Shut, ToldTool, World, asks
 
-from acp_bridge.agent import Job, Options, Outcome, Phase
+from acp_bridge.agent import Job, Options, Outcome
 from acp_bridge.agent.offer import Offer
-from acp_bridge.agent.turn import NEXT, Sign, advance
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Failure, Location, Text, Thought, ToolRequest, Usage
-from acp_bridge.errors import BarrierFailed, BarrierTimeout, IllegalEvent, ToolError
+from acp_bridge.errors import BarrierFailed, BarrierTimeout, ToolError
 from acp_bridge.limits import MIB
 from acp_bridge.session import Durable, FromTools, InputDropped, TurnEnded
 from acp_bridge.tools import Presentation
-
-ALL = list(itertools.product(Phase, Sign))
-
-
-@pytest.mark.parametrize(("phase", "sign"), [pair for pair in ALL if pair not in NEXT])
-def test_a_sign_that_is_not_in_the_table_is_refused(phase: Phase, sign: Sign) -> None:
-    with pytest.raises(IllegalEvent, match=f"{sign.name} is not legal in {phase.name}"):
-        advance(phase, sign)
-
-
-@pytest.mark.parametrize(("phase", "sign"), list(NEXT))
-def test_a_sign_that_is_in_the_table_moves_on(phase: Phase, sign: Sign) -> None:
-    assert advance(phase, sign) is NEXT[phase, sign]
-
-
-def test_every_phase_is_reached_and_left() -> None:
-    assert set(NEXT.values()) == set(Phase) == {phase for phase, _ in NEXT}
 
 
 def fail(kind: str = "rate_limit", **more: Any) -> dict[str, Any]:

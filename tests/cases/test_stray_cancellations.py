@@ -12,7 +12,7 @@ from support.parts import Asking, Greet, config
 
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import JsonObject
-from acp_bridge.effects import leaves
+from acp_bridge.effects import flatten_exceptions
 from acp_bridge.errors import BarrierFailed, ConfigError, StoreError
 from acp_bridge.headless import Runtime, Session, open_runtime
 from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
@@ -278,6 +278,6 @@ async def test_of_a_part_that_is_entered_and_left(at: str, let_out: Once) -> Non
         with pytest.raises((ConfigError, ExceptionGroup)) as caught:
             async with open_runtime(config(), store=Living(let_out, at)):
                 pass
-    [failure] = leaves(caught.value)
+    [failure] = flatten_exceptions(caught.value)
     assert "Living" in f"{failure} {failure.__notes__}"
     assert "StrayCancellation" in repr(failure) + str(failure)

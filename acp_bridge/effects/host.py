@@ -20,13 +20,13 @@ from .cancellation import no_stray_cancellation
 logger = logging.getLogger(__name__)
 
 
-def manages_itself(part: object) -> bool:
+def is_context_manager(part: object) -> bool:
     """Whether `part` has a set-up of its own: `__aenter__` and `__aexit__`, found on its type as `async with` does."""
     return hasattr(type(part), "__aenter__") and hasattr(type(part), "__aexit__")
 
 
-class Hosting:
-    """Enters guests as they come; made by `hosting`, which leaves them."""
+class Host:
+    """Enters guests as they come; made by `open_host`, which leaves them."""
 
     def __init__(self, tasks: TaskGroup, enter_s: float) -> None:
         self._tasks = tasks
@@ -41,7 +41,7 @@ class Hosting:
             TimeoutError: it was not ready in time.
             Exception: whatever it raised, with a note that names it.
         """
-        if not manages_itself(part):
+        if not is_context_manager(part):
             return part
         guest = _Guest(cast("AbstractAsyncContextManager[object]", part), name)
         await self._tasks.start(guest.live, self._enter_s)
@@ -109,7 +109,7 @@ class _Guest:
 
 
 @asynccontextmanager
-async def hosting(*, enter_s: float, leave_s: Callable[[], float]) -> AsyncGenerator[Hosting]:
+async def open_host(*, enter_s: float, leave_s: Callable[[], float]) -> AsyncGenerator[Host]:
     """Give a host of guests; leaving it leaves them, strictly last first, each within `leave_s()` seconds.
 
     Raises:
@@ -118,7 +118,7 @@ async def hosting(*, enter_s: float, leave_s: Callable[[], float]) -> AsyncGener
     raised: Exception | None = None
     failures: list[Exception] = []
     async with anyio.create_task_group() as tasks:
-        host = Hosting(tasks, enter_s)
+        host = Host(tasks, enter_s)
         try:
             yield host
         except Exception as exc:  # noqa: BLE001  raised again below, without the group that this one would put round it

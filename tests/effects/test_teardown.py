@@ -3,7 +3,7 @@ import time
 import anyio
 import pytest
 
-from acp_bridge.effects import Deadline, last_words
+from acp_bridge.effects import Deadline, shielded_cleanup
 
 
 async def test_last_words_are_said_although_the_run_is_cancelled() -> None:
@@ -13,14 +13,14 @@ async def test_last_words_are_said_although_the_run_is_cancelled() -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            with last_words():
+            with shielded_cleanup():
                 await anyio.lowlevel.checkpoint()
                 said = True
     assert said
 
 
 async def test_last_words_that_take_too_long_are_cut_short() -> None:
-    with anyio.fail_after(5), last_words(0.01) as words:
+    with anyio.fail_after(5), shielded_cleanup(0.01) as words:
         await anyio.sleep_forever()
     assert words.cancelled_caught
 
@@ -37,7 +37,7 @@ async def test_a_shield_ends_with_the_deadline_and_no_later() -> None:
             await anyio.sleep_forever()
         reached.append("after the second")
     assert reached == ["after the first", "after the second"]
-    assert deadline.left() == 0
+    assert deadline.remaining_s() == 0
 
 
 async def test_a_share_leaves_time_to_those_who_follow() -> None:
@@ -47,5 +47,5 @@ async def test_a_share_leaves_time_to_those_who_follow() -> None:
 
 
 def test_what_is_left_shrinks_and_is_never_negative() -> None:
-    assert 9 < Deadline.after(10).left() <= 10
-    assert Deadline(time.monotonic() - 1).left() == 0
+    assert 9 < Deadline.after(10).remaining_s() <= 10
+    assert Deadline(time.monotonic() - 1).remaining_s() == 0

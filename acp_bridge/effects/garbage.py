@@ -3,7 +3,7 @@
 Owns the cyclic garbage collector's part in it. Such a block allocates a million objects of which none is garbage. Each
 time their number has grown by a quarter, a full collection traverses them all and holds every thread up for it, some
 hundred milliseconds at a time: the answers of other sessions stand still. So there is no collection within the block,
-and what it leaves is put where none looks (`gc.freeze`), until `let_go` says that some of it may be garbage now.
+and what it leaves is put where none looks (`gc.freeze`), until `unfreeze_gc` says that some of it may be garbage now.
 """
 
 import gc
@@ -21,7 +21,7 @@ _was_enabled = False
 
 
 @contextmanager
-def long_lived() -> Generator[None]:
+def pause_gc() -> Generator[None]:
     """Make what lives long, without collections meanwhile. Blocks may overlap, in several threads."""
     global _blocks, _was_enabled  # the collector is the process's, whoever pauses it
     with _lock:
@@ -40,6 +40,6 @@ def long_lived() -> Generator[None]:
                 gc.enable()
 
 
-def let_go() -> None:
+def unfreeze_gc() -> None:
     """Let later collections look at what was made in such blocks: some of it is not used any more."""
     gc.unfreeze()

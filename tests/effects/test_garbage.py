@@ -6,8 +6,8 @@ from collections.abc import Generator
 
 import pytest
 
-from acp_bridge.effects import let_go, long_lived
-from acp_bridge.effects.long_lived import MANY
+from acp_bridge.effects import pause_gc, unfreeze_gc
+from acp_bridge.effects.garbage import MANY
 
 
 @pytest.fixture(autouse=True)
@@ -18,17 +18,17 @@ def as_before() -> Generator[None]:
 
 
 def test_nothing_is_collected_within_and_what_was_made_is_looked_at_once_it_is_let_go() -> None:
-    with long_lived():
+    with pause_gc():
         assert not gc.isenabled()
         made: list[list[int]] = [[] for _ in range(MANY + 1000)]
     assert gc.isenabled()
     assert gc.get_freeze_count() >= len(made)
-    let_go()
+    unfreeze_gc()
     assert gc.get_freeze_count() == 0
 
 
 def test_a_few_objects_are_left_to_the_collector() -> None:
-    with long_lived():
+    with pause_gc():
         made: list[list[int]] = [[] for _ in range(100)]
     assert len(made) == 100
     assert gc.get_freeze_count() == 0
@@ -38,12 +38,12 @@ def test_blocks_that_overlap_in_threads_end_with_the_last_of_them() -> None:
     within, go_on = threading.Event(), threading.Event()
 
     def other() -> None:
-        with long_lived():
+        with pause_gc():
             within.set()
             go_on.wait(5)
 
     thread = threading.Thread(target=other)
-    with long_lived():
+    with pause_gc():
         thread.start()
         assert within.wait(5)
     assert not gc.isenabled()
@@ -53,7 +53,7 @@ def test_blocks_that_overlap_in_threads_end_with_the_last_of_them() -> None:
 
 
 def test_a_failure_within_leaves_the_collector_as_it_was() -> None:
-    with pytest.raises(KeyError), long_lived():
+    with pytest.raises(KeyError), pause_gc():
         raise KeyError
     assert gc.isenabled()
 
@@ -61,7 +61,7 @@ def test_a_failure_within_leaves_the_collector_as_it_was() -> None:
 def test_a_program_that_collects_by_itself_is_left_to_it() -> None:
     gc.disable()
     try:
-        with long_lived():
+        with pause_gc():
             pass
         assert not gc.isenabled()
         assert gc.get_freeze_count() == 0
