@@ -39,7 +39,8 @@ def rendered(played: Played, scenario: Scenario) -> dict[str, str]:
 
 def compact(value: Any) -> str:
     """Return JSON in one line, without spaces and with letters as they are."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="backslashreplace").decode()  # half a character has no UTF-8; so it is JSON again
 
 
 def frames_text(lines: Iterable[Line]) -> str:
