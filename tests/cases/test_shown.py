@@ -129,8 +129,8 @@ def test_an_answer_moves_no_cursor_of_who_reads_it_and_goes_to_a_file_as_it_is(
     is_read: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: is_read)
-    printer = import_module("acp_bridge.cli.run")._TextPrinter()
-    printer.happened(Streamed(message_id="m", kind="text", text="a\x1b]52;c;eA==\x07\u202eb"))
+    printer = import_module("acp_bridge.cli.printers").TextPrinter()
+    printer.print_event(Streamed(message_id="m", kind="text", text="a\x1b]52;c;eA==\x07\u202eb"))
     wanted = "a\\x1b]52;c;eA==\\x07\\u202eb" if is_read else "a\x1b]52;c;eA==\x07\u202eb"
     assert capsys.readouterr().out == wanted
 

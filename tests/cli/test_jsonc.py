@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_bridge.cli.setup.jsonc import NotJsonc, Setting, merged, merged_plain, parsed
+from acp_bridge.cli.setup.jsonc import NotJsonc, parse
+from acp_bridge.cli.setup.merge import Setting, merge, merge_plain
 
 names = st.text(st.characters(exclude_categories=("Cs",)), max_size=4) | st.sampled_from(["agent_servers", "env", "a"])
 plain_values: st.SearchStrategy[Any] = st.recursive(
@@ -56,7 +57,7 @@ texts = st.builds(text_of, objects, st.integers(0, 2**32).map(Random))
 
 
 def plain_of(text: str) -> Any:
-    value = parsed(text)
+    value = parse(text)
     return {} if value is None else value.plain
 
 
@@ -85,12 +86,12 @@ def test_a_merge_means_the_same_and_ours_and_a_second_one_changes_nothing(
     before, value = text
     assert plain_of(before) == value
     try:
-        after = merged(before, wanted)
+        after = merge(before, wanted)
     except NotJsonc:
         return  # something else stands where an object must be
-    assert plain_of(after) == merged_plain(value, wanted)
+    assert plain_of(after) == merge_plain(value, wanted)
     if distinct(wanted):
-        assert merged(after, wanted) == after
+        assert merge(after, wanted) == after
 
 
 @settings(max_examples=150, deadline=None)
@@ -98,7 +99,7 @@ def test_a_merge_means_the_same_and_ours_and_a_second_one_changes_nothing(
 def test_a_merge_of_what_is_absent_only_adds(text: tuple[str, Any], wanted: list[Setting]) -> None:
     before, additions = text[0], [replace(setting, only_if_absent=True) for setting in wanted]
     try:
-        after = merged(before, additions)
+        after = merge(before, additions)
     except NotJsonc:
         return
     assert is_within(substance(before), substance(after))
@@ -109,10 +110,10 @@ def test_a_merge_of_what_is_absent_only_adds(text: tuple[str, Any], wanted: list
 @given(objects, st.sampled_from([None, 2, "\t"]), wanted)
 def test_plain_json_stays_plain_json(value: Any, indent: int | str | None, wanted: list[Setting]) -> None:
     try:
-        after = merged(json.dumps(value, indent=indent), wanted)
+        after = merge(json.dumps(value, indent=indent), wanted)
     except NotJsonc:
         return
-    assert json.loads(after) == merged_plain(value, wanted)
+    assert json.loads(after) == merge_plain(value, wanted)
 
 
 SERVER = [
@@ -185,7 +186,7 @@ MADE = """\
     ],
 )
 def test_what_is_added_has_the_style_of_its_surroundings(before: str, after: str) -> None:
-    assert merged(before, SERVER) == after
+    assert merge(before, SERVER) == after
 
 
 @pytest.mark.parametrize(
@@ -205,10 +206,10 @@ def test_what_is_added_has_the_style_of_its_surroundings(before: str, after: str
 )
 def test_what_cannot_be_read_is_refused_with_its_place(text: str, why: str) -> None:
     with pytest.raises(NotJsonc) as refused:
-        merged(text, SERVER)
+        merge(text, SERVER)
     assert str(refused.value) == why
 
 
 def test_of_a_name_that_comes_twice_the_last_one_counts() -> None:
     text = '{"agent_servers": {}, "agent_servers": {"ACP Bridge": {"command": "/old"}}}'
-    assert plain_of(merged(text, SERVER)) == merged_plain(plain_of(text), SERVER)
+    assert plain_of(merge(text, SERVER)) == merge_plain(plain_of(text), SERVER)

@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import Run
 
 from acp_bridge.cli.setup.editors import EDITORS, RUN_BY_TESTS
-from acp_bridge.cli.setup.places import serve_command
+from acp_bridge.cli.setup.locations import serve_command
 
 COMMAND = serve_command()
 FILES = {

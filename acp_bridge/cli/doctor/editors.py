@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from acp_bridge.cli.formatting import short_path
-from acp_bridge.cli.setup.jsonc import NotJsonc, parsed
-from acp_bridge.cli.setup.places import config_folder, vscode_folder
+from acp_bridge.cli.setup.jsonc import NotJsonc, parse
+from acp_bridge.cli.setup.locations import (
+    SettingsFile,
+    acpx_settings,
+    config_folder,
+    jetbrains_settings,
+    vscode_folder,
+    vscode_settings,
+    zed_settings,
+)
 
-from .check import Check
+from .report import Check
 
 _NAMES: Final = ("acp-bridge", "acp_bridge")
 _MOST_FILES, _MOST_BYTES = 400, 1_000_000
@@ -28,66 +36,48 @@ class _Editor:
         word: as `setup` takes it.
         commands: on PATH.
         folders: of its own.
-        settings: a JSON file and the name in it under which agents are.
-        texts: files in which words of ours are looked for.
+        settings: the file in which its agents are, if that is JSON.
+        texts: else the files in which words of ours are looked for.
     """
 
     word: str
     name: str
     commands: Sequence[str]
     folders: Sequence[Path] = ()
-    settings: tuple[Path, str] | None = None
+    settings: SettingsFile | None = None
     texts: Sequence[tuple[Path, str]] = ()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it seems to be installed."""
+        return any(map(shutil.which, self.commands)) or any(path.is_dir() for path in self.folders)
 
-def _known() -> tuple[_Editor, ...]:
+
+def _known() -> Iterator[_Editor]:
     home, config = Path.home(), config_folder()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    zed, acpx = ("zed", "zeditor", "zedit"), (home / ".acpx",)
+    jetbrains = (home / ".jetbrains", config / "JetBrains", home / "Library/Application Support/JetBrains")
+    nvim = ((config / "nvim", "**/*.lua"), (config / "nvim", "*.vim"))
     emacs = ((home, ".emacs"), (home / ".emacs.d", "*.el"), (config / "emacs", "*.el"), (config / "doom", "*.el"))
-    return (
-        _Editor(
-            word="zed",
-            name="Zed",
-            commands=("zed", "zeditor", "zedit"),
-            folders=(config / "zed",),
-            settings=(config / "zed" / "settings.json", "agent_servers"),
-        ),
-        _Editor(
-            word="jetbrains",
-            name="JetBrains",
-            commands=_JETBRAINS,
-            folders=(home / ".jetbrains", config / "JetBrains", home / "Library/Application Support/JetBrains"),
-            settings=(home / ".jetbrains" / "acp.json", "agent_servers"),
-        ),
-        _Editor(
-            word="vscode",
-            name="VS Code",
-            commands=("code",),
-            folders=(vscode_folder(),),
-            settings=(vscode_folder() / "User" / "settings.json", "acp.agents"),
-        ),
-        _Editor(
-            word="codecompanion",
-            name="Neovim",
-            commands=("nvim",),
-            folders=(config / "nvim", data / "nvim"),
-            texts=((config / "nvim", "**/*.lua"), (config / "nvim", "*.vim")),
-        ),
-        _Editor(word="agent-shell", name="Emacs", commands=("emacs",), folders=(home / ".emacs.d",), texts=emacs),
-        _Editor(
-            word="acpx",
-            name="acpx",
-            commands=("acpx",),
-            folders=(home / ".acpx",),
-            settings=(home / ".acpx" / "config.json", "agents"),
-        ),
-        _Editor(word="toad", name="Toad", commands=("toad",)),  # told by its command line: it reads no file of ours
-    )
+    for word, name, commands, folders, settings in (
+        ("zed", "Zed", zed, (config / "zed",), zed_settings()),
+        ("jetbrains", "JetBrains", _JETBRAINS, jetbrains, jetbrains_settings()),
+        ("vscode", "VS Code", ("code",), (vscode_folder(),), vscode_settings()),
+    ):
+        yield _Editor(word=word, name=name, commands=commands, folders=folders, settings=settings)
+    for word, name, commands, folders, texts in (
+        ("codecompanion", "Neovim", ("nvim",), (config / "nvim", data / "nvim"), nvim),
+        ("agent-shell", "Emacs", ("emacs",), (home / ".emacs.d",), emacs),
+    ):
+        yield _Editor(word=word, name=name, commands=commands, folders=folders, texts=texts)
+    yield _Editor(word="acpx", name="acpx", commands=("acpx",), folders=acpx, settings=acpx_settings())
+    yield _Editor(word="toad", name="Toad", commands=("toad",))  # told by its command line: it reads no file of ours
 
 
 def editors() -> list[Check]:
     """Look for editors; one line for each that is found."""
-    found = [_looked_at(editor) for editor in _known() if _is_here(editor)]
+    found = [_check(editor) for editor in _known() if editor.is_here]
     if not found:
         return [
             Check(
@@ -100,67 +90,77 @@ def editors() -> list[Check]:
     return found
 
 
-def _is_here(editor: _Editor) -> bool:
-    return any(shutil.which(command) for command in editor.commands) or any(path.is_dir() for path in editor.folders)
-
-
-def _looked_at(editor: _Editor) -> Check:
-    missing = Check(
-        name=editor.name,
-        detail="found, not set up for this agent",
-        remedy=f"if you want it there: acp-bridge setup {editor.word}",
-    )
-    if editor.settings is None and not editor.texts:
+def _check(editor: _Editor) -> Check:
+    if editor.settings is not None:
+        return _check_settings(editor, editor.settings)
+    if not editor.texts:
         return Check(
             name=editor.name,
             detail="found; it keeps no settings for agents",
             remedy=f"the command that starts it with this one: acp-bridge setup {editor.word}",
         )
-    if editor.settings is None:
-        for path in _texts(editor):
-            if _speaks_of_us(path):
-                return Check(name=editor.name, detail=f"set up, {short_path(str(path))}")
-        return missing
-    file, member = editor.settings
+    path = next(filter(_speaks_of_us, _texts(editor)), None)
+    return _not_set_up(editor) if path is None else _set_up(editor, path)
+
+
+def _check_settings(editor: _Editor, settings: SettingsFile) -> Check:
     try:
-        commands = list(_commands(file, member))
+        commands = list(_commands(settings))
     except FileNotFoundError:
-        return missing
+        return _not_set_up(editor)
     except (OSError, UnicodeDecodeError, NotJsonc) as exc:
         return Check(
             name=editor.name,
             level="warning",
-            detail=f"{short_path(str(file))} cannot be read: {exc}",
+            detail=f"{short_path(str(settings.path))} cannot be read: {exc}",
             remedy="correct it; the editor will stumble over it too",
         )
     if not commands:
-        return missing
-    for command in commands:
-        if os.path.isabs(command) and not os.access(command, os.X_OK):
-            return Check(
-                name=editor.name,
-                level="problem",
-                detail=f"{short_path(str(file))} starts {command}, which is not there",
-                remedy=f"acp-bridge setup {editor.word} --write, with the --name that it has there",
-            )
-        if not os.path.isabs(command) and editor.word != "acpx" and not shutil.which(command):
-            return Check(
-                name=editor.name,
-                level="warning",
-                detail=f"{short_path(str(file))} starts {command!r}, which is not on PATH",
-                remedy=f"acp-bridge setup {editor.word} --write puts in the whole path",
-            )
+        return _not_set_up(editor)
+    wrong = (_check_command(editor, settings, command) for command in commands)
+    return next(filter(None, wrong), None) or _set_up(editor, settings.path)
+
+
+def _check_command(editor: _Editor, settings: SettingsFile, command: str) -> Check | None:
+    """Return what keeps an editor from starting a program of ours; None if nothing does."""
+    file = short_path(str(settings.path))
+    if os.path.isabs(command) and not os.access(command, os.X_OK):
+        return Check(
+            name=editor.name,
+            level="problem",
+            detail=f"{file} starts {command}, which is not there",
+            remedy=f"acp-bridge setup {editor.word} --write, with the --name that it has there",
+        )
+    if not os.path.isabs(command) and editor.word != "acpx" and not shutil.which(command):
+        return Check(
+            name=editor.name,
+            level="warning",
+            detail=f"{file} starts {command!r}, which is not on PATH",
+            remedy=f"acp-bridge setup {editor.word} --write puts in the whole path",
+        )
+    return None
+
+
+def _set_up(editor: _Editor, file: Path) -> Check:
     return Check(name=editor.name, detail=f"set up, {short_path(str(file))}")
 
 
-def _commands(file: Path, member: str) -> Iterator[str]:
+def _not_set_up(editor: _Editor) -> Check:
+    return Check(
+        name=editor.name,
+        detail="found, not set up for this agent",
+        remedy=f"if you want it there: acp-bridge setup {editor.word}",
+    )
+
+
+def _commands(settings: SettingsFile) -> Iterator[str]:
     """Yield the program that each entry of ours starts.
 
     Raises:
         OSError, UnicodeDecodeError, NotJsonc: the settings cannot be read.
     """
-    value = parsed(file.read_text(encoding="utf-8"))
-    servers = value.member(member) if value is not None else None
+    value = parse(settings.path.read_text(encoding="utf-8"))
+    servers = value.member(settings.agents) if value is not None else None
     for entry in (one.value.plain for one in (servers.value.members or () if servers is not None else ())):
         command, arguments = _command_line(entry)
         if any(name in text for name in _NAMES for text in (command, *arguments)):

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from acp_bridge import __version__
-from acp_bridge.cli.setup.places import serve_command
+from acp_bridge.cli.setup.locations import serve_command
 from acp_bridge.config import Config, default_file, load
 from acp_bridge.errors import ConfigError, ToolError
 from acp_bridge.llm import (
@@ -33,7 +33,7 @@ from acp_bridge.llm import (
 from acp_bridge.runtime import DEFAULT_MODELS
 from acp_bridge.tools import GuardedCommands
 
-from .check import Check
+from .report import Check
 
 _OLDEST = (3, 11)
 _LOCAL_S = 1.0
@@ -83,7 +83,7 @@ async def model(config: Config) -> Check:
         return await _local(config)
     try:
         parsed = parse_route(route)
-        opened = await anyio.to_thread.run_sync(open_model, parsed, options_from(config.environ))
+        chosen = await anyio.to_thread.run_sync(open_model, parsed, options_from(config.environ))
     except AuthRequired as exc:
         return Check(
             name="Model",
@@ -94,15 +94,15 @@ async def model(config: Config) -> Check:
     except (ConfigError, OSError) as exc:
         remedy = "correct what it names, or ACP_BRIDGE_MODEL or `model`"
         return Check(name="Model", level="problem", detail=f"{route}: {exc}", remedy=remedy)
-    await opened.aclose()
+    await chosen.aclose()
     return (
-        await _served(config, parsed)
+        await _server(config, parsed)
         if parsed.provider in LOCAL_PROVIDERS
         else Check(name="Model", detail=_how(parsed))
     )
 
 
-def offered(config: Config) -> list[Check]:
+def models(config: Config) -> list[Check]:
     """Look at the models that are offered beside that one; a line for each that is written wrongly."""
     found: list[Check] = []
     for name in config.models:
@@ -138,7 +138,7 @@ async def _local(config: Config) -> Check:
     )
 
 
-async def _served(config: Config, route: Route) -> Check:
+async def _server(config: Config, route: Route) -> Check:
     url = options_from(config.environ).base_urls.get(route.provider) or PRESETS[route.provider].base_url
     models = await anyio.to_thread.run_sync(models_at, url, _LOCAL_S)
     if not models:

@@ -19,7 +19,7 @@ from acp_bridge.errors import SessionInUse, StoreError
 from acp_bridge.session import Header, Record, SessionFilter, SessionTitled, milliseconds_now
 from acp_bridge.storage import JsonlStore
 
-from .check import Check
+from .report import Check
 
 _TRIALS = 5
 _SLOW_S = 0.1
@@ -32,9 +32,9 @@ _ELSEWHERE = "set ACP_BRIDGE_HOME to a folder on a local disk that you may write
 async def storage(home: Path) -> list[Check]:
     """Look at the folder, whether it can be written durably, whether its locks lock, and what room there is."""
     place = await anyio.to_thread.run_sync(_existing, home)
-    checks = [await anyio.to_thread.run_sync(_refused, place) or await _folder(home, place)]
+    checks = [await anyio.to_thread.run_sync(_obstacle, place) or await _folder(home, place)]
     if checks[0].level != "problem":
-        checks += await _tried(place)
+        checks += await _try(place)
         checks.append(await anyio.to_thread.run_sync(_room, place))
     return checks
 
@@ -44,7 +44,7 @@ def _existing(home: Path) -> Path:
     return next(path for path in (home, *home.parents) if path.exists())
 
 
-def _refused(place: Path) -> Check | None:
+def _obstacle(place: Path) -> Check | None:
     """Return what forbids the folder, if something does."""
     if not place.is_dir():
         return Check(name="Storage", level="problem", detail=f"{place} is no folder", remedy=_ELSEWHERE)
@@ -70,7 +70,7 @@ async def _folder(home: Path, place: Path) -> Check:
     return Check(name="Storage", detail=str(home))
 
 
-async def _tried(place: Path) -> list[Check]:
+async def _try(place: Path) -> list[Check]:
     """Make a session in a folder of its own, write to it, try its lock, and remove it."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=_TRIAL, dir=place))

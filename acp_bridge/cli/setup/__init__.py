@@ -1,6 +1,6 @@
 """`acp-bridge setup`: the settings that make an editor start this agent, printed or merged in.
 
-Owns the command's words. What each editor wants is in `editors`; how a settings file is changed, in `jsonc` and
+Owns the command's words. What each editor wants is in `editors`; how a settings file is changed, in `merge` and
 `files`.
 """
 
@@ -18,9 +18,10 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.llm import parse_route
 from acp_bridge.tools import MODES
 
-from .editors import EDITORS, RUN_BY_TESTS, Block, Wanted
+from .block import Block, Wanted
+from .editors import EDITORS, RUN_BY_TESTS
 from .files import Written, write_settings
-from .places import serve_command
+from .locations import serve_command
 
 _TEMPORARY: Final = ("/uv/archive-v", "/uv/environments-v", "/pipx/.cache/")
 
@@ -32,6 +33,24 @@ def main(argv: list[str]) -> int:
         ConfigError: the editor, the model or the mode is not known.
         SettingsUnchanged: the settings could not be merged.
     """
+    args = _parser().parse_args(argv)
+    if args.editor is None:
+        return _list()
+    if args.editor not in EDITORS:
+        raise unknown_name("editor", args.editor, EDITORS, remedy=f"known are {', '.join(EDITORS)}")
+    wanted = Wanted(command=serve_command())
+    if args.name is not None:
+        wanted = replace(wanted, name=_name(args.name))
+    wanted = replace(wanted, model=_model(args.model), mode=_mode(args.mode))
+    name, make = EDITORS[args.editor]
+    block = make(wanted)
+    if args.write:
+        return _write(args.editor, name, block)
+    _print(args.editor, name, block)
+    return 0
+
+
+def _parser() -> CommandParser:
     parser = CommandParser(
         "setup",
         "Prints the settings that make an editor start this agent, with this installation's path.",
@@ -44,23 +63,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--name", help="what the editor calls the agent (default: ACP Bridge)")
     parser.add_argument("--model", metavar="M", help="e.g. anthropic:claude-sonnet-4-5 (default: the configured one)")
     parser.add_argument("--mode", metavar="M", help=f"one of {', '.join(MODES)} (default: the configured one)")
-    args = parser.parse_args(argv)
-    if args.editor is None:
-        return _list()
-    if args.editor not in EDITORS:
-        raise unknown_name("editor", args.editor, EDITORS, remedy=f"known are {', '.join(EDITORS)}")
-    wanted = Wanted(command=serve_command())
-    if args.name is not None:
-        if not args.name.strip():
-            raise ConfigError("--name must not be empty")
-        wanted = replace(wanted, name=args.name.strip())
-    wanted = replace(wanted, model=_model(args.model), mode=_mode(args.mode))
-    name, make = EDITORS[args.editor]
-    block = make(wanted)
-    if args.write:
-        return _write(args.editor, name, block)
-    _print(args.editor, name, block)
-    return 0
+    return parser
+
+
+def _name(name: str) -> str:
+    if not name.strip():
+        raise ConfigError("--name must not be empty")
+    return name.strip()
 
 
 def _model(route: str | None) -> str:
@@ -123,13 +132,13 @@ def _write(word: str, name: str, block: Block) -> int:
             f"the settings of {name} are no JSON, so they cannot be merged; `acp-bridge setup {word}` prints them"
         )
     written = write_settings(block.file, block.settings)
-    print_line(_told(name, written))
+    print_line(_result_text(name, written))
     for note in (*block.notes, *_warnings()):
         say(f"· {note}")
     return 0
 
 
-def _told(name: str, written: Written) -> str:
+def _result_text(name: str, written: Written) -> str:
     match written.done:
         case "unchanged":
             return f"{name}: set up already, nothing changed in {written.path}."

@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 
 from acp_bridge.errors import BridgeError
 
-from .jsonc import NotJsonc, Setting, merged, merged_plain, parsed
+from .jsonc import NotJsonc, parse
+from .merge import Setting, merge, merge_plain
 
 _COPY = "before-acp-bridge"
 
@@ -45,27 +46,27 @@ def write_settings(path: Path, settings: Sequence[Setting]) -> Written:
     try:
         before = _read(target)
         text = (before or b"").decode()
-        after = merged(text, settings)
+        after = merge(text, settings)
         _check(text, after, settings)
     except UnicodeDecodeError as exc:
-        raise _unchanged(path, "it is not UTF-8") from exc
+        raise _refusal(path, "it is not UTF-8") from exc
     except NotJsonc as exc:
-        raise _unchanged(path, f"it cannot be read as JSON with comments: {exc}") from exc
+        raise _refusal(path, f"it cannot be read as JSON with comments: {exc}") from exc
     except OSError as exc:
-        raise _unchanged(path, (exc.strerror or str(exc)).lower()) from exc
+        raise _refusal(path, (exc.strerror or str(exc)).lower()) from exc
     if before is not None and after == text:
         return Written("unchanged", path)
     try:
         if before is None:
             target.parent.mkdir(parents=True, exist_ok=True)
-        copy = _kept(target, before) if before is not None else None
+        copy = _keep_copy(target, before) if before is not None else None
         _replace(target, after.encode(), before)
     except OSError as exc:
-        raise _unchanged(path, f"it cannot be written: {(exc.strerror or str(exc)).lower()}") from exc
+        raise _refusal(path, f"it cannot be written: {(exc.strerror or str(exc)).lower()}") from exc
     return Written("made" if before is None else "changed", path, copy)
 
 
-def _unchanged(path: Path, why: str) -> SettingsUnchanged:
+def _refusal(path: Path, why: str) -> SettingsUnchanged:
     return SettingsUnchanged(
         f"{path} was left as it is: {why}; add the block by hand (the same command without --write)"
     )
@@ -80,13 +81,13 @@ def _read(path: Path) -> bytes | None:
 
 def _check(before: str, after: str, settings: Sequence[Setting]) -> None:
     """Refuse a result that does not mean what it must."""
-    old, new = parsed(before), parsed(after)
-    wanted = merged_plain(old.plain if old else {}, settings)
+    old, new = parse(before), parse(after)
+    wanted = merge_plain(old.plain if old else {}, settings)
     if new is None or new.plain != wanted:
         raise NotJsonc("it is written in a way that this program cannot add to")
 
 
-def _kept(path: Path, data: bytes) -> Path:
+def _keep_copy(path: Path, data: bytes) -> Path:
     """Keep the file as it was beside it, under a name that is free."""
     number = 0
     while True:

@@ -1,8 +1,20 @@
-"""Where things are on this machine: this installation's command, and the folders that editors keep settings in."""
+"""Where things are on this machine: this installation's command, and the files that editors keep settings in.
+
+`setup` writes what `doctor` reads, so each place is named once, here. Opens none of them.
+"""
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """An editor's JSON settings, and the member of them that holds its agents by name."""
+
+    path: Path
+    agents: str
 
 
 def serve_command() -> tuple[str, ...]:
@@ -27,3 +39,23 @@ def vscode_folder() -> Path:
     if os.name == "nt":
         return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Code"
     return config_folder() / "Code"
+
+
+def zed_settings() -> SettingsFile:
+    """Return Zed's settings."""
+    return SettingsFile(config_folder() / "zed" / "settings.json", "agent_servers")
+
+
+def jetbrains_settings() -> SettingsFile:
+    """Return the file that JetBrains IDEs read agents from."""
+    return SettingsFile(Path.home() / ".jetbrains" / "acp.json", "agent_servers")
+
+
+def vscode_settings() -> SettingsFile:
+    """Return VS Code's user settings, as the extension vscode-acp reads them."""
+    return SettingsFile(vscode_folder() / "User" / "settings.json", "acp.agents")
+
+
+def acpx_settings() -> SettingsFile:
+    """Return acpx's settings."""
+    return SettingsFile(Path.home() / ".acpx" / "config.json", "agents")
