@@ -1,6 +1,6 @@
-"""Third parties' parts: found by `module:name`, made with what is theirs of the configuration, and held to their port.
+"""Third parties' parts: found by `module:name`, and made with what is theirs of the configuration.
 
-Owns how a part is found, what its factory is given, and the words for one that cannot be used. Knows no part's meaning.
+Owns how a part is found, what its factory is given, and the words for one that cannot be made. Knows no part's meaning.
 
 A factory is a class or any other callable. Beside what its port hands it, it is given by keyword, if it has a parameter
 of that name: `settings`, the table `[plugins.NAME]` where NAME is its top-level package, and `environ`, the variables
@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, Final
-
-from typing_extensions import get_protocol_members
 
 from acp_bridge.config import Config
 from acp_bridge.errors import PART_FAILURES, ConfigError
@@ -95,20 +93,6 @@ def made(config: Config, name: str, setting: str, *given: object) -> object:
             "with settings and environ where it has such parameters"
         ) from exc
     return _called(factory, given, keywords, name, setting)
-
-
-def require_port(part: object, port: type, name: str, what: str) -> None:
-    """Refuse a part that lacks what its port has.
-
-    Raises:
-        ConfigError: it names the part and what it lacks.
-    """
-    if isinstance(part, type):
-        raise ConfigError(f"the {what} {name} is a class; give one that is made: {part.__name__}()")
-    if missing := [member for member in sorted(get_protocol_members(port)) if not hasattr(part, member)]:
-        raise ConfigError(
-            f"the {what} {name} is a {type(part).__name__}, which has no {', '.join(missing)}: it is no {port.__name__}"
-        )
 
 
 def _called(

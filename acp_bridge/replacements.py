@@ -14,7 +14,8 @@ from acp_bridge.config import Config
 from acp_bridge.effects import Host
 from acp_bridge.errors import BridgeError, ConfigError
 from acp_bridge.llm import ContainedModel, Model, is_provider, open_model, options_from, parse_route
-from acp_bridge.plugins import is_named, made, require_port
+from acp_bridge.plugins import is_named, made
+from acp_bridge.ports import require_port
 from acp_bridge.session import (
     ContainedStore,
     ObserverSource,

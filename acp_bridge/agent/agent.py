@@ -276,7 +276,7 @@ class Agent:
         """
         with anyio.CancelScope(shield=True):
             await self._heal()
-        await self._parts.policy.answer(self.journal)
+        await self._parts.policy.before_answer(self.journal)
 
     async def revoke(self, grant_id: str) -> None:
         """Take a lasting grant back; it is gone at once, saved or not.
@@ -395,7 +395,7 @@ class Agent:
             if not isinstance(event, InputDropped) or event.id == job.input_id:  # others are in the inbox, and will run
                 self.journal.append(event, synthetic=True)
         with contextlib.suppress(BarrierFailed):  # the turn ends in error as it is
-            await self._parts.policy.turn(self.journal)
+            await self._parts.policy.after_turn(self.journal)
 
     def _made_turn(self, job: Job, cancellation: Cancellation) -> Turn:
         parts = self._parts

@@ -102,7 +102,7 @@ class Turn:
             )
         )
         try:
-            await self.policy.turn(self.journal)  # outside every scope: a settled fact is waited for
+            await self.policy.after_turn(self.journal)  # outside every scope: a settled fact is waited for
         except BarrierFailed as exc:
             outcome = Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
         return outcome
@@ -214,7 +214,7 @@ class Turn:
         """Pass the request barrier; return how the turn ends if no request may be sent."""
         try:
             with self.cancellation.scope():
-                await self.policy.request(self.journal)
+                await self.policy.before_request(self.journal)
         except BarrierFailed as exc:
             return Outcome(reason="error", failure=Failure(kind="not_saved", message=str(exc)))
         return self._stopped()  # looked at again after the wait

@@ -239,7 +239,7 @@ class OpenSessions(Generic[FrontT]):
             session = await self._start(journal, place, named or _NONE, make_front, taken=True)
             unsaved = None
             try:
-                await self._assembly.policy.open(journal)
+                await self._assembly.policy.after_open(journal)
             except BarrierFailed as exc:
                 unsaved = exc
             except BaseException:  # a wait that is called off too: nobody has the session, so nobody else lets it go

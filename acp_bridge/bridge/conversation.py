@@ -102,7 +102,9 @@ class Conversation:
     def recorded(self, record: Record) -> None:
         """Show an event, or withhold it: what a client was told of a call, its log has to know."""
         self._send_late()
-        if isinstance(record.event, ToolCalled | ToolResult) and not self._policy.settled(self._journal, record.seq):
+        if isinstance(record.event, ToolCalled | ToolResult) and not self._policy.may_show_result(
+            self._journal, record.seq
+        ):
             self._withheld.append((record, self._journal.attached(record.event)))
             return
         for update in updates.live(record, self._journal.attached(record.event)):
@@ -111,7 +113,7 @@ class Conversation:
     def durable(self, seq: int) -> None:
         """Show the calls and results that are on disk now."""
         del seq
-        while self._withheld and self._policy.settled(self._journal, self._withheld[0][0].seq):
+        while self._withheld and self._policy.may_show_result(self._journal, self._withheld[0][0].seq):
             for update in updates.live(*self._withheld.popleft()):
                 self.show(update)
 

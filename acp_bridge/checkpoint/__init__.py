@@ -5,7 +5,8 @@ nor what lies behind a barrier (a request, a tool body, an answer): the loop and
 places.
 
 Decision: the step barrier has no method of its own. Nothing outside can happen between it and the request barrier, so
-`request` is both, and shares one sync.
+`before_request` is both, and
+shares one sync.
 """
 
 from .policy import WITHOUT_BARRIERS, CheckpointPolicy, CoarsePolicy, Measurement, Options, policy_named

@@ -63,27 +63,27 @@ class CheckpointPolicy:
         """All of them."""
         return ("step", "request", "tool", "result", "turn", "open", "answer")
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         """Pass the step and request barrier."""
         await self._pass("request", journal)
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         """Pass the tool barrier."""
         await self._pass("tool", journal)
 
-    def settled(self, journal: Durable, seq: int) -> bool:
+    def may_show_result(self, journal: Durable, seq: int) -> bool:
         """Whether the result is on disk; it rides on the next sync and asks for none of its own."""
         return journal.durable_seq >= seq
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         """Pass the turn barrier."""
         await self._pass("turn", journal)
 
-    async def open(self, journal: Durable) -> None:
+    async def after_open(self, journal: Durable) -> None:
         """Pass the open barrier."""
         await self._pass("open", journal)
 
-    async def answer(self, journal: Durable) -> None:
+    async def before_answer(self, journal: Durable) -> None:
         """Pass the answer barrier."""
         await self._pass("answer", journal)
 
@@ -128,13 +128,13 @@ class CoarsePolicy(CheckpointPolicy):
         """The turn, open and answer barriers."""
         return ("turn", "open", "answer")
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         """Pass at once."""
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         """Pass at once."""
 
-    def settled(self, journal: Durable, seq: int) -> bool:  # noqa: ARG002  the port's signature
+    def may_show_result(self, journal: Durable, seq: int) -> bool:  # noqa: ARG002  the port's signature
         """Show every result at once."""
         return True
 

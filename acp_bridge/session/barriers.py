@@ -74,27 +74,27 @@ class VerifiedPolicy:
         """Return `policy`, verified from now on."""
         return cls(policy, tuple(policy.barriers), deadline_s)
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         """Pass the step and request barrier, or raise `BarrierFailed`."""
-        await self._pass("request", self.policy.request, journal)
+        await self._pass("request", self.policy.before_request, journal)
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         """Pass the tool barrier, or raise `BarrierFailed`."""
-        await self._pass("tool", self.policy.tool, journal)
+        await self._pass("tool", self.policy.before_tool, journal)
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         """Pass the turn barrier, or raise `BarrierFailed`."""
-        await self._pass("turn", self.policy.turn, journal)
+        await self._pass("turn", self.policy.after_turn, journal)
 
-    async def open(self, journal: Durable) -> None:
+    async def after_open(self, journal: Durable) -> None:
         """Pass the open barrier, or raise `BarrierFailed`."""
-        await self._pass("open", self.policy.open, journal)
+        await self._pass("open", self.policy.after_open, journal)
 
-    async def answer(self, journal: Durable) -> None:
+    async def before_answer(self, journal: Durable) -> None:
         """Pass the answer barrier, or raise `BarrierFailed`."""
-        await self._pass("answer", self.policy.answer, journal)
+        await self._pass("answer", self.policy.before_answer, journal)
 
-    def settled(self, journal: Durable, seq: int) -> bool:
+    def may_show_result(self, journal: Durable, seq: int) -> bool:
         """Whether a result's status may be shown: it is on disk where that is claimed, and the policy agrees.
 
         A policy that cannot say is not asked twice: then the disk alone decides, so that no card stays open for ever.
@@ -103,7 +103,7 @@ class VerifiedPolicy:
         if "result" in self.barriers and not durable:
             return False
         try:
-            return self.policy.settled(journal, seq)
+            return self.policy.may_show_result(journal, seq)
         except PART_FAILURES:
             logger.exception("the checkpoint policy %s failed on a result", type(self.policy).__name__)
             return durable

@@ -40,8 +40,8 @@ class Durable(Protocol):
 class Policy(Protocol):
     """Which barrier waits. Each method returns once it is passed.
 
-    All but `settled` raise `BarrierFailed` (or its `BarrierTimeout`) if it is not: then what lies behind the barrier
-    must not happen.
+    All but `may_show_result` raise `BarrierFailed` (or its `BarrierTimeout`) if it is not: then what lies behind the
+    barrier must not happen.
     """
 
     @property
@@ -49,26 +49,26 @@ class Policy(Protocol):
         """The kinds in force; logged in `session/opened`, read by repair."""
         ...
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         """Pass the step and the request barrier: after `request/header`, before the adapter is built."""
         ...
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         """Pass the tool barrier: after `tool/call`, directly before the body."""
         ...
 
-    def settled(self, journal: Durable, seq: int) -> bool:
+    def may_show_result(self, journal: Durable, seq: int) -> bool:
         """Whether the final status of the result logged as `seq` may go to the client now (the result barrier)."""
         ...
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         """Pass the turn barrier: after `turn/end`, before the prompt is answered."""
         ...
 
-    async def open(self, journal: Durable) -> None:
+    async def after_open(self, journal: Durable) -> None:
         """Pass the open barrier: after repair and `session/opened`, before the first replayed update."""
         ...
 
-    async def answer(self, journal: Durable) -> None:
+    async def before_answer(self, journal: Durable) -> None:
         """Pass the answer barrier: before the response to a request whose handling logged something."""
         ...

@@ -251,7 +251,7 @@ class Pipeline:
         """Pass the tool barrier and run the body; nothing that waits stands between the two."""
         try:
             with self.cancellation.scope():
-                await self.policy.tool(self.journal)
+                await self.policy.before_tool(self.journal)
         except BarrierFailed as exc:
             failures.append(Failure(kind="not_saved", message=str(exc)))
             return _refusal("NOT_SAVED", f"It was not run: the session could not be saved. {exc}")

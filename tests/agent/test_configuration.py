@@ -285,8 +285,8 @@ class WaitingPolicy(CheckpointPolicy):
 
     door: Shut
 
-    async def tool(self, journal: Durable) -> None:
-        await super().tool(journal)
+    async def before_tool(self, journal: Durable) -> None:
+        await super().before_tool(journal)
         await self.door.pass_through()
 
 

@@ -447,7 +447,7 @@ async def test_a_tool_barrier_that_times_out_runs_nothing_more_and_asks_the_mode
     """After a deadline the log is sound and the next barrier may pass: the turn ends all the same."""
 
     class Late(CheckpointPolicy):
-        async def tool(self, journal: Durable) -> None:
+        async def before_tool(self, journal: Durable) -> None:
             raise BarrierTimeout("the disk did not confirm", barrier="tool")
 
     tools = [ToldTool("t"), ToldTool("u")]

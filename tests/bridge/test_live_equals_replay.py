@@ -124,7 +124,7 @@ async def lived(world: World, prompts: int, permission: str | None, ticks: int, 
 async def loaded(store: CountingStore) -> World:
     world = world_of([], store)
     async with world.running(take=True):
-        await world.policy.open(world.journal)
+        await world.policy.after_open(world.journal)
         await world.conversation.replay()
     return world
 
@@ -247,7 +247,7 @@ async def test_a_load_whose_repair_is_not_saved_shows_the_calls_once_salvage_has
         async with again.running(take=True):
             again.store.memory.failing = True
             try:
-                await again.policy.open(again.journal)
+                await again.policy.after_open(again.journal)
             except Exception:  # noqa: BLE001  it is shown all the same
                 await again.conversation.replay()
             assert Seen.in_(again.peer.updates).cards["call_1_1_1"]["status"] == "in_progress"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from support.barriers import METHODS
 from support.world import ToldTool, World, asks
 
 from acp_bridge.checkpoint import CheckpointPolicy, CoarsePolicy
@@ -12,8 +13,6 @@ from acp_bridge.content import Text
 from acp_bridge.errors import BarrierFailed, BarrierTimeout, ConfigError
 from acp_bridge.headless import open_runtime
 from acp_bridge.session import BarrierKind, Durable, Policy, VerifiedPolicy
-
-KINDS = ["request", "tool", "turn", "open", "answer"]
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -31,9 +30,9 @@ class Told(CheckpointPolicy):
         super().__init__()
         self.at, self.how = at, how
 
-    async def _do(self, kind: str, journal: Durable) -> None:
+    async def _do(self, kind: BarrierKind, journal: Durable) -> None:
         if kind != self.at:
-            await getattr(super(), kind)(journal)
+            await getattr(super(), METHODS[kind])(journal)
             return
         match self.how:
             case "returns early":
@@ -47,19 +46,19 @@ class Told(CheckpointPolicy):
             case _:
                 await anyio.sleep_forever()
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         await self._do("request", journal)
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         await self._do("tool", journal)
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         await self._do("turn", journal)
 
-    async def open(self, journal: Durable) -> None:
+    async def after_open(self, journal: Durable) -> None:
         await self._do("open", journal)
 
-    async def answer(self, journal: Durable) -> None:
+    async def before_answer(self, journal: Durable) -> None:
         await self._do("answer", journal)
 
 
@@ -109,7 +108,7 @@ async def test_a_change_whose_barrier_was_not_passed_is_not_confirmed(how: str) 
             assert world.agent.mode == "ask"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", METHODS)
 async def test_what_a_barrier_is_for_decides_what_is_looked_at(kind: BarrierKind) -> None:
     """A composition without the policy still waits where somebody is told that something is saved."""
     policy = VerifiedPolicy.of(CoarsePolicy(), 30)
@@ -118,7 +117,7 @@ async def test_what_a_barrier_is_for_decides_what_is_looked_at(kind: BarrierKind
         async with world.running():
             world.agent.submit((Text(text="Do it."),))
             world.agent.cancel("client")
-            await getattr(policy, kind)(world.journal)
+            await getattr(policy, METHODS[kind])(world.journal)
             waited = world.journal.durable_seq == world.journal.last_seq
             assert waited == (kind in ("turn", "open", "answer"))
 
@@ -137,7 +136,7 @@ async def test_what_is_told_to_be_saved_is_looked_at_though_a_policy_claims_noth
             world.agent.submit((Text(text="Do it."),))
             world.agent.cancel("client")
             with pytest.raises(BarrierFailed, match=f"passed the {kind} barrier before its events were on disk"):
-                await getattr(policy, kind)(world.journal)
+                await getattr(policy, METHODS[kind])(world.journal)
 
 
 async def test_what_never_returns_meets_the_deadline_of_the_core() -> None:
@@ -146,7 +145,7 @@ async def test_what_never_returns_meets_the_deadline_of_the_core() -> None:
     with anyio.fail_after(5):
         async with world.running():
             with pytest.raises(BarrierTimeout, match=r"Told did not return from the answer barrier within 0\.512 s"):
-                await policy.answer(world.journal)
+                await policy.before_answer(world.journal)
 
 
 async def test_a_policy_cannot_take_its_claim_back_later() -> None:
@@ -168,7 +167,7 @@ async def test_a_policy_cannot_take_its_claim_back_later() -> None:
 @pytest.mark.parametrize("durable", [True, False])
 async def test_the_disk_decides_what_is_shown_where_a_policy_cannot_say(durable: bool) -> None:
     class Unsure(CheckpointPolicy):
-        def settled(self, journal: Durable, seq: int) -> bool:
+        def may_show_result(self, journal: Durable, seq: int) -> bool:
             raise RuntimeError("not today")
 
     policy = VerifiedPolicy.of(Unsure(), 30)
@@ -177,19 +176,21 @@ async def test_the_disk_decides_what_is_shown_where_a_policy_cannot_say(durable:
         async with world.running():
             await world.prompt()
             journal = world.journal
-            assert policy.settled(journal, journal.durable_seq if durable else journal.durable_seq + 1) is durable
+            assert (
+                policy.may_show_result(journal, journal.durable_seq if durable else journal.durable_seq + 1) is durable
+            )
 
 
 async def test_no_status_is_shown_before_the_disk_has_it_whatever_a_policy_says() -> None:
     class Hasty(CheckpointPolicy):
-        def settled(self, journal: Durable, seq: int) -> bool:
+        def may_show_result(self, journal: Durable, seq: int) -> bool:
             return True
 
     world = World.of([{"text": "done"}])
     with anyio.fail_after(5):
         async with world.running():
             await world.prompt()
-            assert not VerifiedPolicy.of(Hasty(), 30).settled(world.journal, world.journal.durable_seq + 1)
+            assert not VerifiedPolicy.of(Hasty(), 30).may_show_result(world.journal, world.journal.durable_seq + 1)
 
 
 class Partial(CheckpointPolicy):

@@ -36,7 +36,7 @@ async def loaded(store: CountingStore, *, killed_on_the_way: bool = False) -> tu
     world = World.of([], store=store)
     async with world.killed(take=True) if killed_on_the_way else world.running(take=True):
         if not killed_on_the_way:
-            await world.policy.open(world.journal)
+            await world.policy.after_open(world.journal)
             await world.conversation.replay()
         return world.peer.updates, recovery_text(world.recovery, way_on="/continue"), world.agent.continuable()
 

@@ -359,7 +359,7 @@ async def test_a_part_that_is_none_of_its_kind_is_refused_with_what_it_lacks() -
     for replaced, said in (
         ({"store": object()}, "storage 'object' is a object, which has no create, delete, fork"),
         ({"store": MemoryStore}, "storage 'type' is a class; give one that is made: MemoryStore"),
-        ({"policy": object()}, "checkpoint policy 'object' is a object, which has no answer, barriers"),
+        ({"policy": object()}, "checkpoint policy 'object' is a object, which has no after_open, after_turn, barriers"),
         ({"observers": [object()]}, "observer 'object' is a object, which has no observe"),
     ):
         parts: dict[str, Any] = replaced

@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.barriers import METHODS
 from support.world import ToldTool, World, asks
 
 from acp_bridge.checkpoint import CheckpointPolicy, CoarsePolicy, Options, policy_named
@@ -59,7 +60,13 @@ async def test_a_barrier_with_nothing_new_costs_nothing() -> None:
         async with world.running():
             await world.prompt()
             before = len(world.store.writes)
-            for barrier in (policy.request, policy.tool, policy.turn, policy.open, policy.answer):
+            for barrier in (
+                policy.before_request,
+                policy.before_tool,
+                policy.after_turn,
+                policy.after_open,
+                policy.before_answer,
+            ):
                 await barrier(world.journal)
             assert len(world.store.writes) == before
             assert [m.written for m in list(policy.measurements)[-5:]] == [0] * 5
@@ -215,7 +222,7 @@ async def test_a_deadline_is_its_own_error_and_no_poison() -> None:
             assert outcome.failure.kind == "not_saved"
             assert (world.model.requests, world.journal.failure) == ([], None)
             with pytest.raises(BarrierTimeout):
-                await policy.request(world.journal)
+                await policy.before_request(world.journal)
             world.store.door.open()
             policy.options = Options()
             assert (await world.prompt()).reason == "completed"
@@ -240,7 +247,7 @@ async def test_a_tool_whose_barrier_outlasts_its_deadline_never_runs_not_even_la
 
 
 @pytest.mark.parametrize("kind", ["request", "tool"])
-async def test_whoever_waits_for_an_effect_may_leave_and_the_write_goes_on(kind: str) -> None:
+async def test_whoever_waits_for_an_effect_may_leave_and_the_write_goes_on(kind: BarrierKind) -> None:
     policy = CheckpointPolicy()
     world = World.of([], policy=policy)
     with anyio.fail_after(5):
@@ -250,7 +257,7 @@ async def test_whoever_waits_for_an_effect_may_leave_and_the_write_goes_on(kind:
             world.agent.cancel("client")
             with anyio.CancelScope() as scope:
                 tasks.start_soon(_cancelled, scope, world)
-                await getattr(policy, kind)(world.journal)
+                await getattr(policy, METHODS[kind])(world.journal)
             assert scope.cancelled_caught
             assert world.journal.durable_seq < world.journal.last_seq
             world.store.door.open()
@@ -259,7 +266,7 @@ async def test_whoever_waits_for_an_effect_may_leave_and_the_write_goes_on(kind:
 
 
 @pytest.mark.parametrize("kind", ["open", "answer"])
-async def test_whoever_waits_for_a_settled_fact_waits_to_its_end(kind: str) -> None:
+async def test_whoever_waits_for_a_settled_fact_waits_to_its_end(kind: BarrierKind) -> None:
     policy = CheckpointPolicy()
     world = World.of([], policy=policy)
     with anyio.fail_after(5):
@@ -270,7 +277,7 @@ async def test_whoever_waits_for_a_settled_fact_waits_to_its_end(kind: str) -> N
             passed = False
             with anyio.CancelScope() as scope:
                 tasks.start_soon(_cancelled, scope, world, True)
-                await getattr(policy, kind)(world.journal)
+                await getattr(policy, METHODS[kind])(world.journal)
                 passed = world.journal.durable_seq == world.journal.last_seq
             assert passed
 
@@ -305,7 +312,7 @@ async def test_without_the_policy_only_the_turns_end_waits_and_the_log_says_so()
 
 
 @pytest.mark.parametrize("kind", ["request", "tool", "turn", "open", "answer"])
-async def test_every_barrier_fails_closed(kind: str) -> None:
+async def test_every_barrier_fails_closed(kind: BarrierKind) -> None:
     policy = CheckpointPolicy()
     world = World.of([], policy=policy)
     with anyio.fail_after(5):
@@ -314,6 +321,6 @@ async def test_every_barrier_fails_closed(kind: str) -> None:
             world.agent.submit((Text(text="Do it."),))
             world.agent.cancel("client")
             with pytest.raises(BarrierFailed) as raised:
-                await getattr(policy, kind)(world.journal)
+                await getattr(policy, METHODS[kind])(world.journal)
             assert (raised.value.barrier, type(raised.value)) == (kind, BarrierFailed)
-            assert not policy.settled(world.journal, world.journal.last_seq)
+            assert not policy.may_show_result(world.journal, world.journal.last_seq)

@@ -315,7 +315,7 @@ async def test_a_session_whose_open_barrier_fails_while_its_opening_is_cancelled
     class Failing(CheckpointPolicy):
         fails = True
 
-        async def open(self, journal: Durable) -> None:
+        async def after_open(self, journal: Durable) -> None:
             waiting.set()
             if self.fails:
                 await anyio.lowlevel.checkpoint()

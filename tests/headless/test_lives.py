@@ -42,7 +42,7 @@ class Model:
 class EndlessTurns(CheckpointPolicy):
     """Waits for a turn's end for ever."""
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         await anyio.sleep_forever()
 
 

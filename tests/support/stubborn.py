@@ -22,25 +22,25 @@ WHERE, _, HOW = os.environ.get("STUBBORN", "").partition(" ")
 class StubbornPolicy(CheckpointPolicy):
     """The built-in policy, one barrier of which never ends."""
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         """Wait, for ever if told so."""
         await _stubborn("request")
-        await super().request(journal)
+        await super().before_request(journal)
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         """Wait, for ever if told so."""
         await _stubborn("tool")
-        await super().tool(journal)
+        await super().before_tool(journal)
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         """Wait, for ever if told so."""
         await _stubborn("turn")
-        await super().turn(journal)
+        await super().after_turn(journal)
 
-    async def open(self, journal: Durable) -> None:
+    async def after_open(self, journal: Durable) -> None:
         """Wait, for ever if told so."""
         await _stubborn("open")
-        await super().open(journal)
+        await super().after_open(journal)
 
 
 def policy(options: Options) -> CheckpointPolicy:

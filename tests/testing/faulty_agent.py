@@ -176,7 +176,7 @@ def the_tool_barrier_skipped() -> None:
     async def skip(self: Any, journal: Any) -> None:
         pass
 
-    CheckpointPolicy.tool = skip
+    CheckpointPolicy.before_tool = skip
 
 
 @fault
@@ -186,7 +186,7 @@ def the_turn_barrier_skipped() -> None:
     async def skip(self: Any, journal: Any) -> None:
         pass
 
-    CheckpointPolicy.turn = skip
+    CheckpointPolicy.after_turn = skip
 
 
 @fault
@@ -196,7 +196,7 @@ def the_request_barrier_skipped() -> None:
     async def skip(self: Any, journal: Any) -> None:
         pass
 
-    CheckpointPolicy.request = skip
+    CheckpointPolicy.before_request = skip
 
 
 @fault
@@ -206,7 +206,7 @@ def the_answer_barrier_skipped() -> None:
     async def skip(self: Any, journal: Any) -> None:
         pass
 
-    CheckpointPolicy.answer = skip
+    CheckpointPolicy.before_answer = skip
 
 
 # --- repair ---

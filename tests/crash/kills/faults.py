@@ -59,21 +59,21 @@ def slow_down(write_s: float) -> None:
 class WithoutToolBarrier(CheckpointPolicy):
     """Says that it waits before a tool, and does not."""
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         """Pass at once."""
 
 
 class WithoutRequestBarrier(CheckpointPolicy):
     """Asks the model before the prompt is on disk."""
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         """Pass at once."""
 
 
 class SettledTooEarly(CheckpointPolicy):
     """Shows results that are not on disk."""
 
-    def settled(self, journal: Durable, seq: int) -> bool:
+    def may_show_result(self, journal: Durable, seq: int) -> bool:
         """Take everything as settled."""
         return True
 
@@ -81,10 +81,10 @@ class SettledTooEarly(CheckpointPolicy):
 class AnsweredTooEarly(CheckpointPolicy):
     """Answers a prompt before its turn's end is on disk."""
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         """Pass at once."""
 
-    async def answer(self, journal: Durable) -> None:
+    async def before_answer(self, journal: Durable) -> None:
         """Pass at once."""
 
 
@@ -97,7 +97,7 @@ def _believed(policy: Callable[[Options], CheckpointPolicy]) -> Callable[[Option
     def made(options: Options) -> CheckpointPolicy:
         journal.BACKGROUND_S = 30.0  # else the background write may hide what no barrier waits for
         barriers.VerifiedPolicy._pass = unlooked
-        barriers.VerifiedPolicy.settled = lambda self, journal, seq: self.policy.settled(journal, seq)
+        barriers.VerifiedPolicy.may_show_result = lambda self, journal, seq: self.policy.may_show_result(journal, seq)
         return policy(options)
 
     return made

@@ -23,29 +23,29 @@ class KillingPolicy(CheckpointPolicy):
         self._when, self._number = when, int(number or 0)
         self._seen: set[int] = set()
 
-    async def request(self, journal: Durable) -> None:
+    async def before_request(self, journal: Durable) -> None:
         """Pass, or die."""
-        await self._round("request", super().request, journal)
+        await self._round("request", super().before_request, journal)
 
-    async def tool(self, journal: Durable) -> None:
+    async def before_tool(self, journal: Durable) -> None:
         """Pass, or die."""
-        await self._round("tool", super().tool, journal)
+        await self._round("tool", super().before_tool, journal)
 
-    async def turn(self, journal: Durable) -> None:
+    async def after_turn(self, journal: Durable) -> None:
         """Pass, or die."""
-        await self._round("turn", super().turn, journal)
+        await self._round("turn", super().after_turn, journal)
 
-    async def open(self, journal: Durable) -> None:
+    async def after_open(self, journal: Durable) -> None:
         """Pass, or die."""
-        await self._round("open", super().open, journal)
+        await self._round("open", super().after_open, journal)
 
-    async def answer(self, journal: Durable) -> None:
+    async def before_answer(self, journal: Durable) -> None:
         """Pass, or die."""
-        await self._round("answer", super().answer, journal)
+        await self._round("answer", super().before_answer, journal)
 
-    def settled(self, journal: Durable, seq: int) -> bool:
+    def may_show_result(self, journal: Durable, seq: int) -> bool:
         """Answer, or die where the answer is yes; once for each result."""
-        if not super().settled(journal, seq):
+        if not super().may_show_result(journal, seq):
             return False
         if seq not in self._seen:
             self._seen.add(seq)
