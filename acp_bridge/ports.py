@@ -23,6 +23,7 @@ FORMER_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "open": "after_open",
         "answer": "before_answer",
     },
+    "Tool": {"draw": "present"},
 }
 """By port, what a member was called and what it is called today."""
 
@@ -76,4 +77,5 @@ def _hides(part: object, old: str, new: str) -> bool:
 def _level(part: object, member: str) -> float:
     """Return how far up the part's classes a member is found: 0 is the part itself, infinity nowhere."""
     homes: list[Any] = [part, *type(part).__mro__]
-    return next((level for level, home in enumerate(homes) if member in getattr(home, "__dict__", ())), float("inf"))
+    found = (level for level, home in enumerate(homes) if getattr(home, "__dict__", {}).get(member) is not None)
+    return next(found, float("inf"))

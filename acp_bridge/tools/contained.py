@@ -18,6 +18,7 @@ import orjson
 from acp_bridge.content import Diff, Effect, Image, JsonObject, Location, ShownBlock, Text, ToolKind
 from acp_bridge.effects import no_stray_cancellation
 from acp_bridge.errors import PART_FAILURES, ConfigError, ToolError
+from acp_bridge.ports import require_current_names
 from acp_bridge.session.events import ResultCode
 from acp_bridge.text import describe, escaped
 
@@ -172,8 +173,7 @@ def _offerable_spec(tool: object, part: str) -> ToolSpec:
         raise ConfigError(f"the tool {part} has no spec that can be read: {describe(exc)}") from exc
     if not isinstance(spec, ToolSpec):
         raise ConfigError(f"the tool {part} has as its spec {_name_of(spec)}, and not a ToolSpec")
-    if callable(getattr(tool, "draw", None)) and not callable(getattr(tool, "present", None)):
-        raise ConfigError(f"the tool {part} has draw(), which is named present() now; rename it")
+    require_current_names(tool, "Tool", f"the tool {part}")
     if missing := [name for name in _METHODS if not callable(getattr(tool, name, None))]:
         raise ConfigError(f"the tool {part} has no {missing[0]}(); a tool has {', '.join(_METHODS)} and a spec")
     if not inspect.iscoroutinefunction(getattr(tool, "run", None)):
