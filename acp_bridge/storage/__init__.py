@@ -3,8 +3,9 @@
 Owns bytes, files, locks and syncs, and the promise that what was acknowledged survives. Knows no event's meaning beyond
 what a listing shows, and no policy: when to wait for the disk is the checkpoint policy's business.
 
-Bottom up: `disk` (system calls), `record` and `header` (lines), `mark` and `lock`, `scan` (reading), `log` (appending),
-`rewrite`, `held` (which of the two), `folder` and `shelf` (many sessions), `session` and `jsonl` (threads, the port).
+Bottom up: `disk` (system calls), `filesystem` (what is said of them), `format` (lines), `lock`, `log` (one file),
+`scan` (reading), `held_log` (how to save), `folder`, `blocking` (many sessions), `sweep`, `listing` and `index`,
+`worker` (threads), `session` and `jsonl` (the port); `memory` stands beside them.
 
 Decision: every system call goes through `Disk`, so that tests can record a run, make every disk that a crash may leave
 of the recording, and run this very code on each.
@@ -18,6 +19,6 @@ whose mark vouches for the whole file is *confirmed*, and opening it has nothing
 
 from .jsonl import JsonlStore
 from .memory import MemoryStore
-from .offline import Verification
+from .scan import Verification
 
 __all__ = ["JsonlStore", "MemoryStore", "Verification"]

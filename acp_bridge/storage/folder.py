@@ -1,24 +1,52 @@
-"""Folders: the root that may be trusted, a session's folder made whole or not at all, its removal, and leftovers.
+"""The folders that sessions lie in: which names are a session's, the root, and what is in a session's own folder.
 
-A folder is built under a temporary name and gets its own by a rename, and is removed by a rename out of its name; each
-is made durable by a sync of the root. Knows paths and names; of a log no more than that it is made of lines.
+Owns how a folder comes to be and goes: it is built under a temporary name and gets its own by a rename, and is removed
+by a rename out of its name, each made durable by a sync of the root, so that a session is there whole or not at all
+(D29). Owns content files, bytes too large for a record, named by their SHA-256 beside the log that needs them (D31).
+Of a log it knows no more than that it is made of lines.
 """
 
+import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from acp_bridge.errors import StoreError
+from acp_bridge.errors import SessionNotFound, StoreError
+from acp_bridge.session.events import Record, contents_named
 
-from . import content
-from .disk import Disk, exists, is_folder, remove_tree, write_new
+from .disk import READ, Disk, exists, is_folder, read_whole, remove_tree, write_new
 from .lock import Lock
-from .rewrite import write_lines
+from .log import write_lines
 
 LOG = "log.jsonl"
 BUILT = "tmp-"
 REMOVED = "trash-"
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CONTENT_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+def is_session_id(name: str) -> bool:
+    """Whether `name` can be a session's: it cannot leave the root, nor mean a folder that is built or removed."""
+    return _SESSION_ID.fullmatch(name) is not None and not name.startswith((BUILT, REMOVED))
+
+
+def require_session_id(session_id: str) -> str:
+    """Return `session_id`.
+
+    Raises:
+        SessionNotFound: it is malformed; answered like an unknown one, so that a probe learns nothing (S1).
+    """
+    if not is_session_id(session_id):
+        raise not_found(session_id)
+    return session_id
+
+
+def not_found(session_id: str) -> SessionNotFound:
+    """Return the error for an id that no session has."""
+    return SessionNotFound(f"no session {session_id[:64]!r}", session_id=session_id[:64])
 
 
 def check_root(disk: Disk, root: str) -> bool:
@@ -81,7 +109,7 @@ def build(disk: Disk, root: str, session_id: str, lines: Iterable[bytes], files:
             write_new(disk, f"{built}/{name}", data)
         fd = write_lines(disk, f"{built}/{LOG}", lines)
     except BaseException:
-        _forget(disk, built)
+        _try_to_remove(disk, built)
         raise
     try:
         disk.sync_folder(built)  # else the folder could appear without its log
@@ -91,13 +119,13 @@ def build(disk: Disk, root: str, session_id: str, lines: Iterable[bytes], files:
         disk.close(fd)
         with suppress(OSError):
             disk.rename(folder, built)
-        _forget(disk, built)
+        _try_to_remove(disk, built)
         raise
     return fd
 
 
-def _forget(disk: Disk, path: str) -> None:
-    with suppress(OSError):
+def _try_to_remove(disk: Disk, path: str) -> None:
+    with suppress(OSError):  # what is left is swept
         remove_tree(disk, path)
 
 
@@ -120,12 +148,6 @@ def discard(disk: Disk, root: str, session_id: str, held: Lock) -> str:
     return trash
 
 
-def copied_content(disk: Disk, folder: str, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the content files of `names` that are not lost."""
-    found = {name: content.get(disk, folder, name) for name in names}
-    return {name: data for name, data in found.items() if data is not None}
-
-
 def size_of(disk: Disk, folder: str) -> int:
     """Return how many bytes the files have that are in the folder, and in folders within it."""
     try:
@@ -143,3 +165,52 @@ def has_no_log(disk: Disk, path: str) -> bool:
 def is_session(disk: Disk, root: str, session_id: str) -> bool:
     """Whether a folder, and no link to one, has the session's name."""
     return is_folder(disk, f"{root}/{session_id}")
+
+
+def content_name(data: bytes) -> str:
+    """Return the content file's name."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_content(disk: Disk, folder: str, name: str, data: bytes) -> None:
+    """Make the content file, durable under its name.
+
+    A file of that name is replaced: it may have been left by a process that did not live to sync it.
+
+    Raises:
+        OSError: it may not be on disk.
+    """
+    temporary = f"{folder}/{name}.new"
+    with suppress(FileNotFoundError):
+        disk.unlink(temporary)
+    write_new(disk, temporary, data)
+    disk.rename(temporary, f"{folder}/{name}")
+    disk.sync_folder(folder)  # else a record could name a file that is not there
+
+
+def read_content(disk: Disk, folder: str, name: str) -> bytes | None:
+    """Return the content file's bytes, or None if it is missing or not what its name says."""
+    if _CONTENT_NAME.fullmatch(name) is None:
+        return None
+    try:
+        fd = disk.open(f"{folder}/{name}", READ)
+    except OSError:
+        return None
+    try:
+        data = read_whole(disk, fd)
+    except OSError:
+        return None
+    finally:
+        disk.close(fd)
+    return data if content_name(data) == name else None
+
+
+def content_needed(records: Iterable[Record]) -> set[str]:
+    """Return the names of the content files that the records need."""
+    return set[str]().union(*(contents_named(record.event) for record in records))
+
+
+def read_contents(disk: Disk, folder: str, names: Iterable[str]) -> dict[str, bytes]:
+    """Return the content files of `names` that are not lost."""
+    found = {name: read_content(disk, folder, name) for name in names}
+    return {name: data for name, data in found.items() if data is not None}

@@ -28,17 +28,16 @@ from acp_bridge.session.codec import encode_header
 from acp_bridge.session.events import Header, Record
 from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter
 
-from . import names
+from .blocking import BlockingStore
 from .disk import Disk, OsDisk
 from .filesystem import network_warning, read_only_warning
-from .header import new_gen
-from .held import HeldLog
-from .listing import Listing
-from .offline import Verification
-from .record import body_of, follows
+from .folder import is_session_id, require_session_id
+from .format import body_of, check_order, new_gen
+from .held_log import HeldLog
+from .index import Index
+from .scan import Verification
 from .session import JsonlSession
-from .shelf import Shelf
-from .upkeep import Upkeep
+from .sweep import sweep
 from .worker import in_own_thread
 
 EMPTY_FOR_S = 7 * 24 * 3600.0
@@ -63,29 +62,28 @@ class JsonlStore:
         patience_s: float = 2.0,
     ) -> None:
         self._disk = disk or OsDisk()
-        self._shelf = Shelf(self._disk, str(root.absolute()), make_gen=make_gen, patience_s=patience_s)
-        self._upkeep = Upkeep(self._shelf)
-        self._listing = Listing(self._disk, self._shelf.root)
+        self._blocking = BlockingStore(self._disk, str(root.absolute()), make_gen=make_gen, patience_s=patience_s)
+        self._index = Index(self._disk, self._blocking.root)
         self._held: dict[str, JsonlSession] = {}
         self._clock = clock
         self._told: str | None = None
 
     async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
-        session_id = names.checked(header.session_id)
+        session_id = require_session_id(header.session_id)
         bodies = _bodies(records)
-        work = partial(self._shelf.create, session_id, encode_header(header), bodies)
+        work = partial(self._blocking.create, session_id, encode_header(header), bodies)
         opened = await in_own_thread(work, f"create {session_id}", undo=HeldLog.close)
         loaded = Loaded(header, tuple(records))
         return self._hold(opened, loaded)
 
     async def hold(self, session_id: str) -> HeldSession:
-        names.checked(session_id)
+        require_session_id(session_id)
         if session_id in self._held:
             raise SessionInUse(
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
             )
         opened, loaded = await in_own_thread(
-            partial(self._shelf.hold, session_id), f"load {session_id}", undo=lambda result: result[0].close()
+            partial(self._blocking.hold, session_id), f"load {session_id}", undo=lambda result: result[0].close()
         )
         return self._hold(opened, loaded)
 
@@ -99,7 +97,7 @@ class JsonlStore:
 
     def _warning(self) -> str:
         if self._told is None:
-            self._told = network_warning(os.path.realpath(self._shelf.root))
+            self._told = network_warning(os.path.realpath(self._blocking.root))
         return self._told
 
     def _forget(self, held: JsonlSession) -> None:
@@ -108,34 +106,34 @@ class JsonlStore:
             del self._held[session_id]
 
     async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
-        names.checked(session_id)
-        return await in_own_thread(partial(self._shelf.read, session_id, from_seq), f"read {session_id}")
+        require_session_id(session_id)
+        return await in_own_thread(partial(self._blocking.read, session_id, from_seq), f"read {session_id}")
 
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         work = partial(self._list, filter, cursor, limit, frozenset(self._held))
         return await in_own_thread(work, "list sessions")
 
     def _list(self, filter: SessionFilter, cursor: str | None, limit: int, is_open: frozenset[str]) -> Page:
-        self._shelf.check()
+        self._blocking.check()
         try:
-            return self._listing.page(filter, cursor, limit, is_open=is_open)
+            return self._index.page(filter, cursor, limit, is_open=is_open)
         except OSError as exc:
-            raise StoreError(f"cannot list {self._shelf.root}: {exc}", path=self._shelf.root) from exc
+            raise StoreError(f"cannot list {self._blocking.root}: {exc}", path=self._blocking.root) from exc
 
     async def delete(self, session_id: str) -> None:
-        if not names.is_session_id(session_id):
+        if not is_session_id(session_id):
             return
         held = self._held.get(session_id)
         if held is not None:
             await held.close()
-        remove = await in_own_thread(partial(self._shelf.discard, session_id), f"delete {session_id}")
+        remove = await in_own_thread(partial(self._blocking.discard, session_id), f"delete {session_id}")
         if remove is not None:
             Thread(target=remove, name=f"remove {session_id}", daemon=True).start()
 
     async def fork(self, session_id: str, header: Header, *, through: int) -> None:
-        names.checked(session_id)
-        names.checked(header.session_id)
-        work = partial(self._shelf.fork, session_id, header.session_id, encode_header(header), through)
+        require_session_id(session_id)
+        require_session_id(header.session_id)
+        work = partial(self._blocking.fork, session_id, header.session_id, encode_header(header), through)
         await in_own_thread(work, f"fork {session_id}")
 
     async def sweep(self) -> int:
@@ -146,19 +144,19 @@ class JsonlStore:
         return await in_own_thread(self._sweep, "sweep sessions")
 
     def _sweep(self) -> int:
-        if not self._shelf.check():
+        if not self._blocking.check():
             return 0
         before = self._clock() - int(EMPTY_FOR_S * 1000)
         try:
-            entries = self._listing.entries().items()
+            entries = self._index.entries().items()
             empty = [
                 session_id
                 for session_id, entry in entries
                 if entry.turns == 0 and entry.updated < before and not (entry.is_damaged or entry.is_unreadable)
             ]
-            return self._upkeep.sweep(empty)
+            return sweep(self._blocking, empty)
         except OSError as exc:
-            raise StoreError(f"cannot sweep {self._shelf.root}: {exc}", path=self._shelf.root) from exc
+            raise StoreError(f"cannot sweep {self._blocking.root}: {exc}", path=self._blocking.root) from exc
 
     async def verify(self, session_id: str) -> Verification:
         """Check every record of a session, changing nothing.
@@ -166,8 +164,8 @@ class JsonlStore:
         Raises:
             SessionNotFound, StoreTooNew.
         """
-        names.checked(session_id)
-        return await in_own_thread(partial(self._upkeep.verify, session_id), f"verify {session_id}")
+        require_session_id(session_id)
+        return await in_own_thread(partial(self._blocking.verify, session_id), f"verify {session_id}")
 
     async def salvage_corrupt(self, session_id: str) -> Verification:
         """Keep the records before the first damaged one, and the damaged file whole beside them.
@@ -178,15 +176,15 @@ class JsonlStore:
             SessionNotFound, SessionInUse, StoreTooNew; StoreCorrupt if the first line is damaged, so nothing can be
             kept; StoreError if it could not be written.
         """
-        names.checked(session_id)
+        require_session_id(session_id)
         if session_id in self._held:
             raise SessionInUse(
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
             )
-        work = partial(self._upkeep.salvage, session_id, self._clock)
+        work = partial(self._blocking.salvage, session_id, self._clock)
         return await in_own_thread(work, f"salvage {session_id}")
 
 
 def _bodies(records: Sequence[Record]) -> list[bytes]:
-    follows(records, 0)
+    check_order(records, 0)
     return [body_of(record) for record in records]

@@ -1,28 +1,65 @@
-"""A session's lock file: one writer, who it is, and its mark.
+"""A session's lock file: one writer, who that is, and its mark (D28, D30).
 
 The file lies beside the session's folder, so that a rewrite or a deletion cannot take it away, and is never deleted or
-renamed: a lock on a file that lost its name locks nothing. `flock` is used since `lockf` locks vanish when any other
-descriptor of the file is closed.
+renamed: a lock on a file that lost its name locks nothing. Owns `flock` and the file's bytes. Knows no log but by the
+inode and `gen` that a mark names.
+
+The mark says what the holder last tried to sync and what it saw succeed. It lies at the file's start, in a fixed number
+of bytes, and is never synced: it tells the next process on this machine what the page cache cannot, and after a power
+cut it may be gone or old. So it may only ever add doubt (`attempted`) or certainty about bytes of the very file that it
+names (`synced`).
 """
 
 import os
 import socket
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from zlib import crc32
 
 import orjson
 
 from acp_bridge.errors import SessionInUse, StoreError
 
-from . import mark
 from .disk import LOCK, READ, Disk
 from .filesystem import CANNOT_BE_WRITTEN, with_remedy
 
 PATIENCE_S = 2.0
 """A killed holder with much memory lets go some 30 ms after its death, and a busy machine takes longer."""
 
+MARK_SIZE = 160
+
+_MARK = b'{"inode":%20d,"gen":"%b","attempted":%20d,"synced":%20d'  # fixed width, so that a newer one covers all of it
 _POLL_S = 0.01
 _HOLDER_SIZE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Lengths of one log file, known by its inode and `gen`."""
+
+    inode: int
+    gen: str
+    attempted: int
+    synced: int
+
+    def encode(self) -> bytes:
+        """Return the mark in its fixed number of bytes."""
+        body = _MARK % (self.inode, self.gen.encode(), self.attempted, self.synced)
+        return (b'%b,"crc":"%08x"}' % (body, crc32(body))).ljust(MARK_SIZE - 1) + b"\n"
+
+    def names(self, inode: int, gen: str) -> bool:
+        """Whether the mark speaks of this file; a mark of another one is no mark."""
+        return self.inode == inode and self.gen == gen
+
+
+def decode_mark(data: bytes) -> Mark | None:
+    """Return the mark that `data` holds, or None if it holds none or a torn one."""
+    try:
+        members = orjson.loads(data[:MARK_SIZE])
+        mark = Mark(members["inode"], members["gen"], members["attempted"], members["synced"])
+        return mark if mark.encode() == data[:MARK_SIZE] else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 class Lock:
@@ -40,16 +77,16 @@ class Lock:
         self._fd = fd  # what is locked; None if there is no file, and none can be made
         self._marked = fd if refusal is None else None
 
-    def read_mark(self) -> mark.Mark | None:
+    def read_mark(self) -> Mark | None:
         """Return the last holder's mark, if it is whole."""
         if self._fd is None:
             return None
         try:
-            return mark.decode(self._disk.read(self._fd, mark.SIZE, 0))
+            return decode_mark(self._disk.read(self._fd, MARK_SIZE, 0))
         except OSError:
             return None  # as after a power cut: the log's own members must do
 
-    def write_mark(self, new: mark.Mark) -> None:
+    def write_mark(self, new: Mark) -> None:
         """Replace the mark, unsynced: it need only outlive this process.
 
         Raises:
@@ -57,7 +94,7 @@ class Lock:
         """
         if self._marked is None:
             raise self.refusal or OSError("the mark cannot be written")
-        if self._disk.write_at(self._marked, new.encode(), 0) != mark.SIZE:
+        if self._disk.write_at(self._marked, new.encode(), 0) != MARK_SIZE:
             raise OSError("the mark was written in part")
 
     def withdraw_mark(self) -> None:
@@ -151,7 +188,7 @@ def acquire_to_read(disk: Disk, path: str, session_id: str, *, patience_s: float
     return Lock(disk, path, fd, refusal=refusal)
 
 
-def peek_mark(disk: Disk, path: str) -> mark.Mark | None:
+def peek_mark(disk: Disk, path: str) -> Mark | None:
     """Return the mark without touching the lock. Read it before the log: what it calls synced is there then."""
     try:
         fd = disk.open(path, READ)
@@ -181,14 +218,14 @@ def _sign(disk: Disk, fd: int) -> None:
     signature = {"pid": os.getpid(), "host": socket.gethostname()[:64], "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     text = orjson.dumps(signature).ljust(_HOLDER_SIZE - 1) + b"\n"
     try:
-        disk.write_at(fd, text, mark.SIZE)
+        disk.write_at(fd, text, MARK_SIZE)
     except OSError:
         return
 
 
 def _holder(disk: Disk, fd: int) -> str:
     try:
-        signature = orjson.loads(disk.read(fd, _HOLDER_SIZE, mark.SIZE))
+        signature = orjson.loads(disk.read(fd, _HOLDER_SIZE, MARK_SIZE))
         return f"process {int(signature['pid'])} on {signature['host']!s}, since {signature['since']!s}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -11,9 +11,9 @@ from acp_bridge.session.codec import encode_record
 from acp_bridge.session.events import Header, Record, TurnEnded
 from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter, SessionSummary
 
-from . import names
-from .record import encoded_size, follows
-from .summary import Shown, digest, page_of, summary
+from .folder import not_found, require_session_id
+from .format import check_order, size_of_record
+from .listing import Digest, Selection, page_of
 
 
 @dataclass(slots=True)
@@ -84,11 +84,11 @@ class _MemorySession:
             raise StoreError(f"session {self._id!r} is closed; load it again", session_id=self._id)
 
     def _write(self, records: Sequence[Record]) -> int:
-        follows(records, len(self._kept.records))
+        check_order(records, len(self._kept.records))
         self._poisoned = self._poisoned or (self._store.failing and bool(records))
         if self._poisoned:
             raise StorePoisoned(f"session {self._id!r} cannot be saved until it is salvaged", session_id=self._id)
-        size = sum(encoded_size(record) for record in records)
+        size = sum(size_of_record(record) for record in records)
         self._kept.records.extend(records)
         return size
 
@@ -111,11 +111,11 @@ class MemoryStore:
 
     async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
         await anyio.lowlevel.checkpoint()
-        return _MemorySession(self, self._made(header, records))
+        return _MemorySession(self, self._make(header, records))
 
     async def hold(self, session_id: str) -> HeldSession:
         await anyio.lowlevel.checkpoint()
-        kept = self._found(session_id)
+        kept = self._find(session_id)
         if kept.holder is not None:
             raise SessionInUse(
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
@@ -124,13 +124,13 @@ class MemoryStore:
 
     async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
         await anyio.lowlevel.checkpoint()
-        kept = self._found(session_id)
+        kept = self._find(session_id)
         return Loaded(kept.header, tuple(kept.records[max(from_seq, 0) :]))
 
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         await anyio.lowlevel.checkpoint()
         lines = {line.session_id: line for line in map(self._summary, self._sessions.values())}
-        wanted = Shown(filter)
+        wanted = Selection(filter)
         shown = [
             (line.updated, line.session_id)
             for line in lines.values()
@@ -151,21 +151,21 @@ class MemoryStore:
 
     async def fork(self, session_id: str, header: Header, *, through: int) -> None:
         await anyio.lowlevel.checkpoint()
-        source = self._found(session_id)
+        source = self._find(session_id)
         prefix = source.records[: through + 1]
         if through < 0 or len(prefix) != through + 1 or not isinstance(prefix[-1].event, TurnEnded):
             raise StoreError(f"session {session_id!r} has no turn that ends at seq {through}", session_id=session_id)
-        self._made(header, prefix).content.update(source.content)
+        self._make(header, prefix).content.update(source.content)
 
-    def _found(self, session_id: str) -> _Kept:
-        kept = self._sessions.get(names.checked(session_id))
+    def _find(self, session_id: str) -> _Kept:
+        kept = self._sessions.get(require_session_id(session_id))
         if kept is None:
-            raise names.not_found(session_id)
+            raise not_found(session_id)
         return kept
 
-    def _made(self, header: Header, records: Sequence[Record]) -> _Kept:
-        session_id = names.checked(header.session_id)
-        follows(records, 0)
+    def _make(self, header: Header, records: Sequence[Record]) -> _Kept:
+        session_id = require_session_id(header.session_id)
+        check_order(records, 0)
         if self.failing or session_id in self._sessions:
             reason = "the store is failing" if self.failing else "it exists"
             raise StoreError(f"session {session_id!r} cannot be made: {reason}", session_id=session_id)
@@ -175,6 +175,17 @@ class MemoryStore:
         return kept
 
     def _summary(self, kept: _Kept) -> SessionSummary:
-        found = digest(kept.header, kept.records)
-        size = sum(map(encoded_size, kept.records)) + sum(map(len, kept.content.values()))
-        return summary(kept.header, found, state="open" if kept.holder else found.state, size=size)
+        found, header = Digest(), kept.header
+        for record in kept.records:
+            found.take(encode_record(record))
+        return SessionSummary(
+            session_id=header.session_id,
+            cwd=header.cwd,
+            roots=header.roots,
+            title=found.title,
+            created=header.created,
+            updated=found.updated or header.created,
+            turns=found.turns,
+            state="open" if kept.holder else found.state,
+            size=sum(map(size_of_record, kept.records)) + sum(map(len, kept.content.values())),
+        )

@@ -3,7 +3,7 @@
 D, the length known durable, is the greatest of the mark's `synced` and of each valid record's `d` that is not beyond
 the record's own offset. Whatever is wrong below D is corruption. At or above D a crash may have left anything: sectors
 that never arrived, zeros with whole records after them, half a line; there the log ends before the first line that
-does not hold. Reads; never writes.
+does not hold. Owns that judgement, and what is said of it. Reads; never writes, and decodes no event.
 """
 
 from collections import deque
@@ -16,9 +16,8 @@ from acp_bridge.content import JsonObject
 from acp_bridge.errors import StoreCorrupt
 
 from .disk import Disk
-from .header import BadLine, FirstLine, parsed
-from .mark import Mark
-from .record import Seal, opened
+from .format import BadLine, FirstLine, Seal, parse_first_line, unseal
+from .lock import Mark
 
 _BLOCK = 1 << 20
 _START = b'{"type":'
@@ -49,7 +48,7 @@ class Scan:
         records: how many hold, types that may be skipped included; the next seq.
         tail: offsets and lines of those at or above D.
         damage: set if the log is corrupt.
-        went_on: whether it was read from where an earlier scan had ended.
+        resumed: whether it was read from where an earlier scan had ended.
     """
 
     first: FirstLine
@@ -64,7 +63,7 @@ class Scan:
     last_line: bytes = b""
     tail: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
     damage: Damage | None = None
-    went_on: bool = False
+    resumed: bool = False
 
     @property
     def may_not_last(self) -> bool:
@@ -72,20 +71,25 @@ class Scan:
         return self.attempted > self.durable
 
     @property
-    def read(self) -> "Read":
-        """What a later scan of the same file need not read again."""
+    def bookmark(self) -> "Bookmark":
+        """Where a later scan of the same file may go on."""
         crc = self.last_line[-10:-2].decode()
-        return Read(self.first.gen, self.end, self.records, self.durable, self.last, crc)
+        return Bookmark(self.first.gen, self.end, self.records, self.durable, self.last, crc)
 
     @property
     def is_confirmed(self) -> bool:
         """Whether all of the file was seen to be synced, and its names with it.
 
         A mark that names this file is written only after the folders that name it were synced (`HeldLog.save`,
-        `OpenLog.settle`, `folder.build`), so it speaks of them too. Without it nothing is known: the lock file, or the
-        whole folder, may be a copy.
+        `LogFile.finish_rewrite`, `folder.build`), so it speaks of them too. Without it nothing is known: the lock
+        file, or the whole folder, may be a copy.
         """
         return self.marked >= self.length and not self.may_not_last
+
+    def resume_at(self, bookmark: "Bookmark") -> None:
+        """Take what is before the bookmark as read."""
+        self.end, self.records, self.durable = bookmark.end, bookmark.records, bookmark.durable
+        self.last, self.last_line, self.resumed = bookmark.last, bookmark.crc.encode() + b'"}', True
 
     def raise_durable(self, length: int) -> None:
         """Take it that the file is known durable up to `length`."""
@@ -94,7 +98,7 @@ class Scan:
             self.tail.popleft()
 
 
-def corrupt(session_id: str, path: str, damage: Damage) -> StoreCorrupt:
+def corruption(session_id: str, path: str, damage: Damage) -> StoreCorrupt:
     """Return the error that names the damage and the remedy."""
     return StoreCorrupt(
         f"session {session_id!r} is damaged: {path}, line {damage.line}, offset {damage.offset}: {damage.reason};"
@@ -107,7 +111,7 @@ def corrupt(session_id: str, path: str, damage: Damage) -> StoreCorrupt:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Bookmark:
     """How far a file, known by its `gen`, was read before: where its records ended, how many, and D.
 
     The last of them is known by its offset and checksum: a crash may have taken it, and others be in its place.
@@ -121,6 +125,44 @@ class Read:
     crc: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A log, record by record.
+
+    Attributes:
+        records: how many hold.
+        size: length of the file.
+        durable: how much of it is known durable.
+        dropped_bytes: what follows the records that hold and was not known durable: a crash's rest, no damage.
+        damage: the first line that should hold and does not.
+        kept_file: where a salvage left the damaged file.
+    """
+
+    session_id: str
+    path: str
+    records: int
+    size: int
+    durable: int
+    dropped_bytes: int
+    damage: Damage | None = None
+    kept_file: str = ""
+
+
+def verification(session_id: str, path: str, found: Scan, *, kept_file: str = "") -> Verification:
+    """Return what `found` says."""
+    rest = found.length - found.end
+    return Verification(
+        session_id=session_id,
+        path=path,
+        records=found.records,
+        size=found.length,
+        durable=found.durable,
+        dropped_bytes=0 if found.damage else rest,
+        damage=found.damage,
+        kept_file=kept_file,
+    )
+
+
 def scan(
     disk: Disk,
     fd: int,
@@ -129,11 +171,11 @@ def scan(
     *,
     mark: Mark | None = None,
     take: Take,
-    before: Read | None = None,
+    bookmark: Bookmark | None = None,
 ) -> Scan:
     """Read the log that is open as `fd`, giving each record that holds to `take`.
 
-    With `before`, what that says is taken as read, if it was in this very file; else the records come from the first.
+    What is before `bookmark` is taken as read, if it is of this very file; else the records come from the first.
 
     Raises:
         StoreTooNew: before anything but the version was looked at.
@@ -143,28 +185,27 @@ def scan(
     lines = _lines(disk, fd, status.st_size)
     _, line = next(lines, (0, b""))
     try:
-        first = parsed(line, session_id, path)
+        first = parse_first_line(line, session_id, path)
     except BadLine as exc:  # no crash can do that: the file was whole on disk before it had its name
-        raise corrupt(session_id, path, Damage(1, 0, str(exc))) from exc
-    found = Scan(first, status.st_ino, first.size, status.st_size)
+        raise corruption(session_id, path, Damage(1, 0, str(exc))) from exc
+    found, seal = Scan(first, status.st_ino, first.size, status.st_size), Seal(session_id, first.gen)
     if mark is not None and mark.names(found.inode, first.gen):
         found.durable = found.marked = mark.synced
         found.attempted = mark.attempted
-    if (
-        before is not None
-        and before.gen == first.gen
-        and _is_still_there(disk, fd, Seal(session_id, first.gen), before)
-    ):
-        found.end, found.records, found.durable = before.end, before.records, before.durable
-        found.last, found.last_line, found.went_on = before.last, before.crc.encode() + b'"}', True
-        lines = _lines(disk, fd, status.st_size, since=before.end)
-    reason = _read(found, Seal(session_id, first.gen), lines, take)
+    if bookmark and bookmark.gen == first.gen and _is_still_there(disk, fd, seal, bookmark):
+        found.resume_at(bookmark)
+        lines = _lines(disk, fd, status.st_size, since=bookmark.end)
+    reason = _read(found, seal, lines, take)
     if found.end < found.durable:
         found.damage = Damage(found.records + 2, found.end, reason)
     return found
 
 
-def _is_still_there(disk: Disk, fd: int, seal: Seal, before: Read) -> bool:
+def skip(record: JsonObject) -> None:
+    """Take a record for no more than its checksum."""
+
+
+def _is_still_there(disk: Disk, fd: int, seal: Seal, before: Bookmark) -> bool:
     """Whether the last record that was read before is where it was."""
     line = b"".join(line for _, line in _lines(disk, fd, before.end, since=before.last)) if before.records else b""
     return (
@@ -238,6 +279,6 @@ def read_bodies(disk: Disk, fd: int, first: FirstLine, end: int) -> Iterator[byt
             raise BadLine(f"the line at offset {offset} does not hold any more")
         position = offset + len(line) + 1
         if offset:
-            yield opened(line)
+            yield unseal(line)
     if position != end:
         raise BadLine(f"the file ends at offset {position}, not at {end}")

@@ -15,10 +15,10 @@ from acp_bridge.errors import StoreBusy, StoreError, StoreReplaced
 from acp_bridge.session.events import Record
 from acp_bridge.session.store import Loaded
 
-from . import content
+from . import folder
 from .disk import Disk
-from .held import HeldLog
-from .record import body_of, follows
+from .format import body_of, check_order
+from .held_log import HeldLog
 from .worker import Call, Worker, in_own_thread, start
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ class JsonlSession:
     async def put_content(self, data: bytes) -> str:
         if self._closed is not None:
             raise self._closed
-        name = content.name_of(data)
+        name = folder.content_name(data)
         if name in self._own_content:
             return name
         call = Call(partial(self._put, name, data))
@@ -93,13 +93,15 @@ class JsonlSession:
 
     def _put(self, name: str, data: bytes) -> None:
         try:
-            content.put(self._disk, self._held.folder, name, data)
+            folder.write_content(self._disk, self._held.folder, name, data)
         except OSError:
             self._held.check_in_place()  # the whole folder may be gone, and the log with it
             raise
 
     async def get_content(self, name: str) -> bytes | None:
-        return await in_own_thread(partial(content.get, self._disk, self._held.folder, name), f"content {self._id}")
+        return await in_own_thread(
+            partial(folder.read_content, self._disk, self._held.folder, name), f"content {self._id}"
+        )
 
     async def close(self) -> None:
         if self._closed is not None:
@@ -151,7 +153,7 @@ class JsonlSession:
         self._let_go(self)
 
     def _bodies(self, records: Sequence[Record]) -> list[bytes]:
-        follows(records, self._held.next_seq)
+        check_order(records, self._held.next_seq)
         return [body_of(record) for record in records]
 
     async def _save(self, records: Sequence[Record]) -> int:

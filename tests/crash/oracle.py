@@ -12,11 +12,11 @@ from crash.disk import ImageDisk
 
 from acp_bridge.errors import SessionNotFound
 from acp_bridge.session import Header, Page, Record, SessionFilter, TurnEnded
-from acp_bridge.storage import content
+from acp_bridge.storage import folder
+from acp_bridge.storage.blocking import BlockingStore
 from acp_bridge.storage.disk import exists
-from acp_bridge.storage.listing import Listing
-from acp_bridge.storage.record import body_of
-from acp_bridge.storage.shelf import Shelf
+from acp_bridge.storage.format import body_of
+from acp_bridge.storage.index import Index
 
 ROOT = "/home/acp/sessions"
 INDEX = f"{ROOT}/index.cache"
@@ -55,10 +55,10 @@ def demand(claim: bool, words: str) -> None:
         raise Violation(words)
 
 
-def shelf_on(disk: ImageDisk) -> Shelf:
-    """Return a new process's shelf, whose gens never repeat those of another."""
+def store_on(disk: ImageDisk) -> BlockingStore:
+    """Return a new process's store, whose gens never repeat those of another."""
     numbers = count(disk.next_number * 1000)
-    return Shelf(disk, ROOT, make_gen=lambda: f"{next(numbers):016x}", patience_s=0)
+    return BlockingStore(disk, ROOT, make_gen=lambda: f"{next(numbers):016x}", patience_s=0)
 
 
 def judge(disk: ImageDisk, ledger: Ledger) -> None:
@@ -68,13 +68,13 @@ def judge(disk: ImageDisk, ledger: Ledger) -> None:
         Violation: something does not hold.
         StoreError: a session is refused, which no crash may bring about.
     """
-    shelf = shelf_on(disk)
+    store = store_on(disk)
     remembered = exists(disk, INDEX)
     listed = _listed(disk)
     demand({line.session_id for line in listed.sessions} <= set(ledger.sessions), "a session is listed that is none")
     demand(not listed.damaged, f"{listed.damaged} cannot be listed")
     for session_id, promise in ledger.sessions.items():
-        _judge(disk, shelf, session_id, promise)
+        _judge(disk, store, session_id, promise)
     if remembered:
         listed = _listed(disk)
         disk.unlink(INDEX)
@@ -82,12 +82,12 @@ def judge(disk: ImageDisk, ledger: Ledger) -> None:
 
 
 def _listed(disk: ImageDisk) -> Page:
-    return Listing(disk, ROOT).page(SessionFilter(with_empty=True), None, 1000, is_open=())
+    return Index(disk, ROOT).page(SessionFilter(with_empty=True), None, 1000, is_open=())
 
 
-def _judge(disk: ImageDisk, shelf: Shelf, session_id: str, promise: Promise) -> None:
+def _judge(disk: ImageDisk, store: BlockingStore, session_id: str, promise: Promise) -> None:
     try:
-        held, loaded = shelf.hold(session_id)
+        held, loaded = store.hold(session_id)
     except SessionNotFound:
         demand(promise.deleting or not promise.exists, f"session {session_id} is gone")
         return
@@ -107,7 +107,7 @@ def _judge(disk: ImageDisk, shelf: Shelf, session_id: str, promise: Promise) -> 
     held.close()
     path = f"{ROOT}/{session_id}/log.jsonl"
     repaired = disk.file(path)
-    held, loaded = shelf.hold(session_id)
+    held, loaded = store.hold(session_id)
     demand(list(loaded.records) == [*records, closer], "repair did not last")
     demand(not loaded.dropped_bytes, "repair left something to drop")
     demand(not held.must_rewrite, "repair left something in doubt")
@@ -116,6 +116,6 @@ def _judge(disk: ImageDisk, shelf: Shelf, session_id: str, promise: Promise) -> 
 
 
 def _judge_content(disk: ImageDisk, session_id: str, promise: Promise, records: list[Record]) -> None:
-    for name in content.needed(records[: promise.acknowledged]):
-        there = content.get(disk, f"{ROOT}/{session_id}", name)
+    for name in folder.content_needed(records[: promise.acknowledged]):
+        there = folder.read_content(disk, f"{ROOT}/{session_id}", name)
         demand(there == promise.content[name], f"content file {name} of an acknowledged record is lost")

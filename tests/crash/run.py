@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from crash.disk import ImageDisk
-from crash.oracle import ROOT, Ledger, Promise, shelf_on
+from crash.oracle import ROOT, Ledger, Promise, store_on
 
 from acp_bridge.content import Image, Text
 from acp_bridge.errors import SessionNotFound, StoreError, StorePoisoned
@@ -24,12 +24,12 @@ from acp_bridge.session import (
     UserMessage,
     encode_header,
 )
-from acp_bridge.storage import content
+from acp_bridge.storage import folder
 from acp_bridge.storage.disk import exists
-from acp_bridge.storage.held import HeldLog
-from acp_bridge.storage.listing import Listing
-from acp_bridge.storage.record import body_of
-from acp_bridge.storage.upkeep import Upkeep
+from acp_bridge.storage.format import body_of
+from acp_bridge.storage.held_log import HeldLog
+from acp_bridge.storage.index import Index
+from acp_bridge.storage.sweep import sweep
 
 OPENED = SessionOpened(version="1", barriers=("tool",), cwd="/w", roots=("/w",))
 
@@ -45,7 +45,7 @@ class Run:
     """
 
     def __init__(self, disk: ImageDisk, ledger: Ledger, acknowledged: Callable[[], None] = lambda: None) -> None:
-        self.disk, self.ledger, self.shelf = disk, ledger, shelf_on(disk)
+        self.disk, self.ledger, self.store = disk, ledger, store_on(disk)
         self._acknowledged = acknowledged
         self._held: dict[str, HeldLog] = {}
         self.in_doubt = False
@@ -54,13 +54,13 @@ class Run:
         records = [Record(seq, 1000 + seq, event) for seq, event in enumerate(events)]
         promise = self.ledger.sessions[session_id] = Promise(header(session_id), [records])
         members = encode_header(promise.header)
-        self._held[session_id] = self.shelf.create(session_id, members, [body_of(record) for record in records])
+        self._held[session_id] = self.store.create(session_id, members, [body_of(record) for record in records])
         promise.exists, promise.acknowledged = True, len(records)
         self._acknowledged()
 
     def hold(self, session_id: str) -> None:
         promise = self.ledger.sessions[session_id]
-        self._held[session_id], loaded = self.shelf.hold(session_id)
+        self._held[session_id], loaded = self.store.hold(session_id)
         promise.histories.append(list(loaded.records))
         self._acknowledged()
         self.in_doubt = bool(loaded.dropped_bytes) or loaded.may_not_last or loaded.unconfirmed
@@ -90,10 +90,10 @@ class Run:
         self._acknowledged()
 
     def append_with_image(self, session_id: str, data: bytes) -> None:
-        name = content.name_of(data)
+        name = folder.content_name(data)
         self.ledger.sessions[session_id].content[name] = data
         try:
-            content.put(self.disk, self._held[session_id].folder, name, data)
+            folder.write_content(self.disk, self._held[session_id].folder, name, data)
         except OSError:
             return  # the prompt is refused; the log is none the worse for it
         block = Image(mime_type="image/png", file=name, size=len(data))
@@ -103,16 +103,16 @@ class Run:
         source = self.ledger.sessions[session_id]
         records = source.histories[-1][: through + 1]
         promise = self.ledger.sessions[new_id] = Promise(header(new_id), [records], content=dict(source.content))
-        self.shelf.fork(session_id, new_id, encode_header(promise.header), through)
+        self.store.fork(session_id, new_id, encode_header(promise.header), through)
         promise.exists, promise.acknowledged = True, len(records)
         self._acknowledged()
 
     def tidy(self, *empty: str) -> None:
         """List what there is, as for a client, and sweep leftovers and the sessions `empty`, as at a start."""
-        Listing(self.disk, ROOT).page(SessionFilter(with_empty=True), None, 1000, is_open=self._held)
+        Index(self.disk, ROOT).page(SessionFilter(with_empty=True), None, 1000, is_open=self._held)
         for session_id in empty:
             self.ledger.sessions[session_id].deleting = True
-        gone = Upkeep(self.shelf).sweep(empty)
+        gone = sweep(self.store, empty)
         for session_id in empty if gone else ():
             self.ledger.sessions[session_id].deleted = not exists(self.disk, f"{ROOT}/{session_id}")
         self._acknowledged()
@@ -121,7 +121,7 @@ class Run:
         promise = self.ledger.sessions[session_id]
         promise.deleting = True
         self.close(session_id)
-        remove = self.shelf.discard(session_id)
+        remove = self.store.discard(session_id)
         promise.deleted = True
         self._acknowledged()
         if remove is not None:

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from crash.disk import CHANGES, ImageDisk, Killed
-from crash.oracle import ROOT, Ledger, demand, shelf_on
+from crash.oracle import ROOT, Ledger, demand, store_on
 from crash.recording import Moment
 from crash.run import OPENED, Run, delta
 
 from acp_bridge.errors import StoreCorrupt
 from acp_bridge.session import SessionSalvaged, TurnEnded, TurnStarted
-from acp_bridge.storage.upkeep import Upkeep
 
 PATH = f"{ROOT}/s1/log.jsonl"
 KEPT = 4
@@ -48,7 +47,7 @@ def salvage_moments() -> Iterator[tuple[Moment, bytes]]:
 
         disk.fault = die
         try:
-            Upkeep(shelf_on(disk)).salvage("s1", lambda: 5)
+            store_on(disk).salvage("s1", lambda: 5)
         except Killed:
             died = True
         yield Moment(disk.copy(), Ledger()), damaged
@@ -57,7 +56,7 @@ def salvage_moments() -> Iterator[tuple[Moment, bytes]]:
 def judge_salvaged(disk: ImageDisk, damaged: bytes) -> None:
     """Demand that the log is the damaged one, untouched, or the salvaged one with the other beside it."""
     try:
-        held, loaded = shelf_on(disk).hold("s1")
+        held, loaded = store_on(disk).hold("s1")
     except StoreCorrupt:
         demand(disk.file(PATH) == damaged, "the damaged log was changed")
         return

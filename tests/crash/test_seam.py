@@ -15,8 +15,8 @@ from crash.run import Run, a_life
 from acp_bridge.errors import SessionNotFound
 from acp_bridge.session import Record
 from acp_bridge.storage import JsonlStore
+from acp_bridge.storage.blocking import BlockingStore
 from acp_bridge.storage.disk import OsDisk
-from acp_bridge.storage.shelf import Shelf
 
 
 class Here(OsDisk):
@@ -39,9 +39,9 @@ class Here(OsDisk):
         return moved
 
 
-def _gens(shelf: Shelf) -> None:
+def _gens(store: BlockingStore) -> None:
     numbers = count(1)
-    shelf.make_gen = lambda: f"{next(numbers):016x}"
+    store.make_gen = lambda: f"{next(numbers):016x}"
 
 
 def test_the_recorded_disk_ends_up_as_the_real_one(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_recorded_disk_ends_up_as_the_real_one(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
     for disk in (recorded, Here(tmp_path)):
         run = Run(disk, Ledger())  # type: ignore[arg-type]
-        _gens(run.shelf)
+        _gens(run.store)
         a_life(run)
     real = {
         f"/{path.relative_to(tmp_path)}": path.read_bytes()

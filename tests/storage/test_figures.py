@@ -26,8 +26,8 @@ from acp_bridge.session import (
     TurnStarted,
     encode_header,
 )
-from acp_bridge.storage.record import body_of
-from acp_bridge.storage.rewrite import file_lines
+from acp_bridge.storage.format import body_of
+from acp_bridge.storage.log import lines_of
 
 pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
@@ -128,7 +128,7 @@ def _many(root: Path, count: int) -> None:
         events = [SessionTitled(title=f"Session {number}"), TurnStarted(turn=1), TurnEnded(turn=1, reason="completed")]
         bodies = [body_of(Record(seq, number + seq, event)) for seq, event in enumerate(events)]
         (root / session_id).mkdir(mode=0o700)
-        log = b"".join(file_lines(session_id, "0" * 16, encode_header(start), bodies))
+        log = b"".join(lines_of(session_id, "0" * 16, encode_header(start), bodies))
         (root / session_id / "log.jsonl").write_bytes(log)
         (root / f"{session_id}.lock").touch()
 

@@ -8,7 +8,7 @@ from support.words import TURN, forget_mark, header, lines, loaded, made, opened
 
 from acp_bridge.errors import StoreCorrupt, StoreTooNew, StoreUnsupported
 from acp_bridge.session import Place, Sessions, SessionTitled, StepEnded, StepStarted, TurnEnded, TurnStarted
-from acp_bridge.storage.record import Seal
+from acp_bridge.storage.format import Seal
 
 
 async def test_a_log_is_json_lines_whose_last_member_is_the_checksum(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from acp_bridge.errors import SessionInUse, SessionNotFound, StoreCorrupt
 from acp_bridge.session import SessionFilter, SessionSalvaged, SessionTitled, TurnStarted
 from acp_bridge.storage import JsonlStore
 from acp_bridge.storage.disk import OsDisk
-from acp_bridge.storage.record import Seal
+from acp_bridge.storage.format import Seal
 
 WEEK_MS = 7 * 24 * 3600 * 1000
 

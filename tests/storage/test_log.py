@@ -13,7 +13,7 @@ from support.words import TURN, Counting, forget_mark, header, lines, loaded, ma
 
 from acp_bridge.errors import StoreCorrupt, StorePoisoned, StoreReplaced
 from acp_bridge.session import SessionTitled, TurnStarted
-from acp_bridge.storage.mark import SIZE, Mark, decode
+from acp_bridge.storage.lock import MARK_SIZE, Mark, decode_mark
 
 MORE = records([TurnStarted(turn=2), SessionTitled(title="x" * 5_000)], first=2)
 
@@ -52,7 +52,7 @@ async def test_a_hold_without_a_mark_makes_the_names_durable_at_its_first_append
 async def test_only_a_mark_of_all_of_the_file_confirms_what_is_loaded(tmp_path: Path) -> None:
     log = await made(tmp_path)
     assert not (await loaded(tmp_path)).unconfirmed
-    size, mark = log.stat().st_size, decode((tmp_path / "s1.lock").read_bytes())
+    size, mark = log.stat().st_size, decode_mark((tmp_path / "s1.lock").read_bytes())
     assert mark is not None
     for other in (
         replace(mark, synced=size - 1, attempted=size - 1),
@@ -298,16 +298,17 @@ async def test_a_mark_of_another_file_is_no_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\0" * SIZE, b"{}".ljust(SIZE), b"[1]" + b" " * SIZE, Mark(1, "g", 2, 3).encode()[:-9]]
+    "data",
+    [b"", b"\0" * MARK_SIZE, b"{}".ljust(MARK_SIZE), b"[1]" + b" " * MARK_SIZE, Mark(1, "g", 2, 3).encode()[:-9]],
 )
 def test_a_torn_mark_is_no_mark(data: bytes) -> None:
-    assert decode(data) is None
+    assert decode_mark(data) is None
 
 
 def test_a_mark_has_one_size_and_survives_its_encoding() -> None:
     for mark in (Mark(1, "0" * 16, 0, 0), Mark(2**64 - 1, "f" * 16, 10**18, 10**18)):
-        assert len(mark.encode()) == SIZE
-        assert decode(mark.encode()) == mark
+        assert len(mark.encode()) == MARK_SIZE
+        assert decode_mark(mark.encode()) == mark
 
 
 @pytest.mark.parametrize("in_part", [False, True])

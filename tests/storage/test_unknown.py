@@ -7,8 +7,7 @@ import orjson
 from support.words import TURN, header, records, store_in
 
 from acp_bridge.session import Place, Sessions, SessionTitled
-from acp_bridge.storage.header import parsed
-from acp_bridge.storage.record import Seal, sealed
+from acp_bridge.storage.format import Seal, parse_first_line, seal_all
 
 
 async def test_a_log_that_ends_in_an_ignorable_record_goes_on_behind_it(tmp_path: Path) -> None:
@@ -18,9 +17,9 @@ async def test_a_log_that_ends_in_an_ignorable_record_goes_on_behind_it(tmp_path
     await held.close()
     path = tmp_path / "sessions" / session_id / "log.jsonl"
     whole = path.read_bytes()
-    gen = parsed(whole.split(b"\n")[0], session_id, str(path)).gen
+    gen = parse_first_line(whole.split(b"\n")[0], session_id, str(path)).gen
     body = orjson.dumps({"type": "later/thing", "seq": len(TURN), "time": 1, "data": {}, "ignorable": True})[:-1]
-    path.write_bytes(whole + b"".join(sealed(Seal(session_id, gen), [body], len(whole), len(whole))))
+    path.write_bytes(whole + b"".join(seal_all(Seal(session_id, gen), [body], len(whole), len(whole))))
 
     sessions = Sessions(store, version="1")
     journal, _ = await sessions.take(session_id, Place(cwd="/", roots=("/",)), barriers=())

@@ -9,7 +9,7 @@ import orjson
 from acp_bridge.session import Event, Header, HeldSession, Loaded, Record, TurnEnded, TurnStarted
 from acp_bridge.storage import JsonlStore
 from acp_bridge.storage.disk import OsDisk
-from acp_bridge.storage.record import Seal
+from acp_bridge.storage.format import Seal
 
 TURN: tuple[Event, ...] = (TurnStarted(turn=1), TurnEnded(turn=1, reason="completed"))
 

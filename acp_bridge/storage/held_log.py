@@ -6,19 +6,19 @@ at a time, from whichever thread.
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from acp_bridge.errors import StoreReplaced
 
-from .disk import APPEND, Disk
-from .header import BadLine
+from .disk import APPEND, Disk, write_new
+from .format import BadLine, unseal
 from .lock import Lock
-from .log import OpenLog
-from .record import opened
-from .rewrite import rewrite
+from .log import LogFile, rewrite
 from .scan import Scan, read_bodies
-from .unsaved import write_unsaved
 
 _BEFORE_THE_SYNC = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Why a folder could not even be opened; a sync that was never made has lost nothing."""
@@ -34,13 +34,13 @@ class HeldLog:
     """
 
     def __init__(
-        self, disk: Disk, lock: Lock, log: OpenLog, make_gen: Callable[[], str], *, records: int, found: Scan | None
+        self, disk: Disk, lock: Lock, log: LogFile, make_gen: Callable[[], str], *, records: int, found: Scan | None
     ) -> None:
         self.folder = log.path.rpartition("/")[0]
         self.next_seq = records
         self._disk, self._lock, self._log, self._make_gen = disk, lock, log, make_gen
         # What is not known durable is kept as it was read: after a failed sync the file is no proof of it.
-        self._tail = [opened(line) for _, line in found.tail] if found else []
+        self._tail = [unseal(line) for _, line in found.tail] if found else []
         self._cut = found is not None and found.end < found.length
         self.must_rewrite = self._cut or (found is not None and found.may_not_last)
         self._names_are_durable = found is None or found.is_confirmed
@@ -91,14 +91,14 @@ class HeldLog:
             self._make_names_durable()
             new = rewrite(self._disk, self._lock, old, kept, bodies, gen=self._make_gen(), copy=copy)
         except OSError as exc:
-            raise old.poisoned_by(exc) from exc
+            raise old.record_failure(exc) from exc
         except BadLine as exc:
-            raise old.poisoned_by(OSError(str(exc))) from exc
+            raise old.record_failure(OSError(str(exc))) from exc
         except StoreReplaced as exc:
             raise self._with_unsaved_kept(exc, bodies) from exc
         self._log, self._tail, self._cut = new, [], False
         self._disk.close(old.fd)
-        size = new.settle()
+        size = new.finish_rewrite()
         self.must_rewrite = False
         self.next_seq += len(bodies)
         return size
@@ -116,14 +116,14 @@ class HeldLog:
         if self._names_are_durable:
             return
         if self._names_are_lost is not None:  # no rewrite heals that, and a second sync would only seem to
-            raise self._log.poisoned_by(self._names_are_lost)
+            raise self._log.record_failure(self._names_are_lost)
         try:
             self._disk.sync_folder(self.folder)
             self._disk.sync_folder(os.path.dirname(self.folder))
         except OSError as exc:
             if exc.errno not in _BEFORE_THE_SYNC:
                 self._names_are_lost = exc
-            raise self._log.poisoned_by(exc) from exc
+            raise self._log.record_failure(exc) from exc
         self._names_are_durable = True
 
     def _make_writable(self) -> None:
@@ -147,3 +147,24 @@ class HeldLog:
 
 def _counted(events: int) -> str:
     return f"{events} event was" if events == 1 else f"{events} events were"
+
+
+def write_unsaved(disk: Disk, log: LogFile, bodies: Sequence[bytes]) -> str:
+    """Keep what `bodies` are; return the path of the file, or `""` if no place takes it."""
+    data = b"".join(body + b"}\n" for body in bodies)
+    for path in _places(log):
+        with suppress(OSError):
+            write_new(disk, path, data)  # synced: it is all that there is of them
+            with suppress(OSError):
+                disk.sync_folder(os.path.dirname(path))
+            return path
+    return ""
+
+
+def _places(log: LogFile) -> Iterator[str]:
+    moment = time.time_ns() // 1_000_000
+    folder = os.path.dirname(log.path)
+    root = os.path.dirname(folder)
+    yield f"{folder}/unsaved-{moment}.jsonl"
+    for elsewhere in (root, os.path.dirname(root), tempfile.gettempdir()):
+        yield f"{elsewhere}/unsaved-{log.first.header.session_id}-{moment}.jsonl"
