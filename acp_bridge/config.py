@@ -1,7 +1,7 @@
 """The configuration: one frozen value, put together from defaults, a file, the environment and the command line.
 
-Owns which settings there are and where each comes from; later sources win. Knows no package: each makes its own
-`Options` of its section, where the defaults are written. Nothing below `__main__` reads the environment.
+Owns where each setting comes from; later sources win. Which there are, of which type and with which default, is
+written in `options`. Knows no package: each takes its section's value. Nothing below `__main__` reads the environment.
 
     model = "anthropic:claude-sonnet-4-5"    ACP_BRIDGE_MODEL
     models = ["…", "…"]                      offered beside it; or, with what is not known of them:
@@ -25,12 +25,26 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from acp_bridge.errors import ConfigError
+from acp_bridge.options import (
+    SECTIONS,
+    AgentOptions,
+    CheckpointOptions,
+    CommandOptions,
+    ModelSettings,
+    ProgramOptions,
+    RequestOptions,
+    ServerSettings,
+    all_settings,
+    check,
+    parse,
+    types_of,
+)
 from acp_bridge.redaction import Secrets, secrets_in
 
-Section: TypeAlias = Mapping[str, Any]
+Table: TypeAlias = Mapping[str, Any]
 
 PREFIX: Final = "ACP_BRIDGE_"
 KEY_VARIABLES: Final = (
@@ -42,41 +56,11 @@ KEY_VARIABLES: Final = (
 )
 """The variables that hold providers' keys; one of them is enough to be configured."""
 
-_LEVELS = ("debug", "info", "warning", "error")
-_MODES = ("ask", "edit", "plan", "full")
-_THINKING = ("off", "low", "medium", "high")
-
-KEYS: Final[Mapping[str, type[Any]]] = {
-    "model": str,
-    "models": list,
-    "mode": str,
-    "log": str,
-    "home": str,
-    "storage": str,
-    "tools": list,
-    "observers": list,
-    "agent.system": str,
-    "agent.max_requests": int,
-    "agent.max_attempts": int,
-    "agent.retry_wait_s": float,
-    "agent.max_retry_wait_s": float,
-    "requests.connect_s": float,
-    "requests.idle_s": float,
-    "requests.stall_s": float,
-    "checkpoint.policy": str,
-    "checkpoint.deadline_s": float,
-    "commands.env": list,
-}
-"""Every setting and its type; a list is one of strings, in the environment separated by commas."""
+KEYS: Final[Mapping[str, Any]] = all_settings()
+"""Every setting with a fixed name, and its type; a list is one of texts, in the environment separated by commas."""
 
 _PLUGINS: Final = "plugins."
 """How the tables of third parties' parts begin; what stands in one is for its part to judge."""
-
-MODEL_KEYS: Final[Mapping[str, type[Any]]] = {"window": int, "images": bool, "thinking": str}
-"""What can be said of a model: tokens that fit, whether it takes images, how hard it thinks unless a session says."""
-
-SERVER_KEYS: Final[Mapping[str, type[Any]]] = {"command": str, "args": list, "env": dict}
-"""What is said of a server of tools: the program, its arguments, and variables beside those that commands see."""
 
 _SERVERS: Final = "mcp_servers."
 """How the tables of servers begin."""
@@ -86,11 +70,10 @@ _MODELS: Final = "models."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(ProgramOptions):
     """All settings.
 
     Attributes:
-        home: the folder for everything the program writes; empty for the platform's own.
         model_settings: what is said of single models, by route.
         mcp_servers: servers of tools, by name; an editor names its sessions' own instead.
         plugins: what the parts of a package are made with, by the package's name.
@@ -98,21 +81,13 @@ class Config:
         source: the file that was read, if one was.
     """
 
-    model: str = ""
-    models: tuple[str, ...] = ()
-    mode: str = "ask"
-    log: str = "warning"
-    home: str = ""
-    storage: str = "jsonl"
-    tools: tuple[str, ...] = ()
-    observers: tuple[str, ...] = ()
-    agent: Section = field(default_factory=dict[str, Any])
-    model_settings: Mapping[str, Section] = field(default_factory=dict[str, Section])
-    requests: Section = field(default_factory=dict[str, Any])
-    checkpoint: Section = field(default_factory=dict[str, Any])
-    commands: Section = field(default_factory=dict[str, Any])
-    mcp_servers: Mapping[str, Section] = field(default_factory=dict[str, Section])
-    plugins: Mapping[str, Section] = field(default_factory=dict[str, Section])
+    agent: AgentOptions = field(default_factory=AgentOptions)
+    requests: RequestOptions = field(default_factory=RequestOptions)
+    checkpoint: CheckpointOptions = field(default_factory=CheckpointOptions)
+    commands: CommandOptions = field(default_factory=CommandOptions)
+    model_settings: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
+    mcp_servers: Mapping[str, ServerSettings] = field(default_factory=dict[str, ServerSettings])
+    plugins: Mapping[str, Table] = field(default_factory=dict[str, Table])
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     source: str = ""
 
@@ -134,10 +109,9 @@ def load(environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None)
         ConfigError: a setting is unknown, of the wrong type or out of range; the message names it and the remedy.
     """
     path = environ.get(f"{PREFIX}CONFIG", "") or default_file(environ)
-    settings = _from_file(path, required=f"{PREFIX}CONFIG" in environ)
-    read = path if settings is not None else ""
-    merged = {**(settings or {}), **_from_environ(environ), **(overrides or {})}
-    return _built(merged, environ, read)
+    settings = _read_file(path, required=f"{PREFIX}CONFIG" in environ)
+    source = path if settings is not None else ""
+    return _build({**(settings or {}), **_read_environ(environ), **(overrides or {})}, environ, source)
 
 
 def default_file(environ: Mapping[str, str]) -> str:
@@ -151,7 +125,7 @@ def default_file(environ: Mapping[str, str]) -> str:
     return os.path.join(user_config_dir("acp-bridge", appauthor=False), "config.toml")
 
 
-def _from_file(path: str, *, required: bool) -> dict[str, Any] | None:
+def _read_file(path: str, *, required: bool) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -170,15 +144,16 @@ def _from_file(path: str, *, required: bool) -> dict[str, Any] | None:
     flat: dict[str, Any] = {}
     for key, value in parsed.items():
         if isinstance(value, dict):
-            flat.update({f"{key}.{inner}": item for inner, item in value.items()})  # pyright: ignore[reportUnknownVariableType]
+            section = cast("dict[str, Any]", value)
+            flat.update({f"{key}.{inner}": item for inner, item in section.items()})
         else:
             flat[key] = value
     for key in flat:
-        _require_known(key, f"in {path}", KEYS)
+        _require_known_setting(key, f"in {path}")
     return flat
 
 
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+def _read_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     variables = {PREFIX + key.upper().replace(".", "_"): key for key in KEYS}
     found: dict[str, Any] = {}
     for name, text in environ.items():
@@ -186,21 +161,17 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
             continue
         _require_known(name, "in the environment", {**variables, f"{PREFIX}CONFIG": ""})
         if text:
-            found[variables[name]] = _parsed(name, text, KEYS[variables[name]])
+            found[variables[name]] = parse(name, text, KEYS[variables[name]])
     return found
 
 
-def _parsed(name: str, text: str, kind: type) -> Any:
-    try:
-        if kind is list:
-            return [part.strip() for part in text.split(",") if part.strip()]
-        return kind(text)
-    except ValueError:
-        raise ConfigError(f"{name} must be {_words(kind)}, not {text!r}") from None
+def _require_known_setting(key: str, where: str) -> None:
+    if not key.startswith((_MODELS, _PLUGINS, _SERVERS)):  # who is named there, only its reader can know
+        _require_known(key, where, KEYS)
 
 
 def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
-    if name in known or (known is KEYS and name.startswith((_MODELS, _PLUGINS, _SERVERS))):
+    if name in known:
         return
     import difflib
 
@@ -208,99 +179,60 @@ def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
     raise ConfigError(f"the setting {name!r} {where} is not known; the nearest is {near[0]!r}")
 
 
-def _built(settings: Mapping[str, Any], environ: Mapping[str, str], source: str) -> Config:
+def _build(settings: Table, environ: Mapping[str, str], source: str) -> Config:
     top: dict[str, Any] = {}
-    sections: dict[str, dict[str, Any]] = {"agent": {}, "requests": {}, "checkpoint": {}, "commands": {}, "plugins": {}}
-    told: dict[str, Section] = {}
-    servers: dict[str, Section] = {}
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, value in settings.items():
-        _require_known(key, "on the command line", KEYS)
-        if key.startswith(_MODELS):
-            told[key.removeprefix(_MODELS)] = _model(key.removeprefix(_MODELS), value)
-            continue
-        if key.startswith(_SERVERS):
-            servers[key.removeprefix(_SERVERS)] = _server(key, value)
-            continue
-        if key.startswith(_PLUGINS):
-            sections["plugins"][key.removeprefix(_PLUGINS)] = _table(key, value, "for the parts of that package")
-            continue
-        checked = _checked(key, value, KEYS[key])
-        section, _, name = key.rpartition(".")
-        if section:
-            sections[section][name] = checked
-        else:
-            top[key] = checked
-    for key, allowed in (("mode", _MODES), ("log", _LEVELS)):
-        if key in top and top[key] not in allowed:
-            raise ConfigError(f"{key} must be one of {', '.join(allowed)}, not {top[key]!r}")
-    top.setdefault("models", tuple(told))
-    frozen: dict[str, Any] = {name: MappingProxyType(values) for name, values in sections.items()}
-    frozen["model_settings"] = MappingProxyType(told)
-    frozen["mcp_servers"] = MappingProxyType(servers)
-    return Config(**top, **frozen, environ=MappingProxyType(dict(environ)), source=source)
+        _require_known_setting(key, "on the command line")
+        if key in KEYS:
+            section, _, name = key.rpartition(".")
+            (sections[section] if section else top)[name] = check(key, value, KEYS[key])
+    models = {route: _read_model(route, table) for route, table in _named(settings, _MODELS)}
+    top.setdefault("models", tuple(models))
+    return Config(
+        **top,
+        **{name: SECTIONS[name](**values) for name, values in sections.items()},
+        model_settings=MappingProxyType(models),
+        mcp_servers=MappingProxyType({name: _read_server(name, table) for name, table in _named(settings, _SERVERS)}),
+        plugins=MappingProxyType({name: _read_plugin(name, table) for name, table in _named(settings, _PLUGINS)}),
+        environ=MappingProxyType(dict(environ)),
+        source=source,
+    )
 
 
-def _table(key: str, value: Any, of_what: str) -> Section:
-    if not isinstance(value, dict):
-        raise ConfigError(f"[{key}] must be a table of settings {of_what}, not {value!r}")
-    return MappingProxyType(dict(value))  # pyright: ignore[reportUnknownArgumentType]
+def _named(settings: Table, prefix: str) -> list[tuple[str, Any]]:
+    """Return the tables of one kind, by the name that follows its prefix."""
+    return [(key.removeprefix(prefix), value) for key, value in settings.items() if key.startswith(prefix)]
 
 
-def _server(key: str, value: Any) -> Section:
-    where = f"[{key}]"
-    found = _table(key, value, "for a server of tools")
-    for name in found:
-        _require_known(name, f"in {where}", SERVER_KEYS)
-    if not found.get("command"):
+def _read_plugin(name: str, value: Any) -> Table:
+    return MappingProxyType(_require_table(f"[{_PLUGINS}{name}]", value, "settings for the parts of that package"))
+
+
+def _read_server(name: str, value: Any) -> ServerSettings:
+    where = f"[{_SERVERS}{name}]"
+    table = _require_table(where, value, "settings for a server of tools")
+    _require_members(where, table, ServerSettings)
+    if not table.get("command"):
         raise ConfigError(f"{where} must have a command: the program that is the server")
-    checked = {name: _checked(f"{name} in {where}", said, SERVER_KEYS[name]) for name, said in found.items()}
-    return MappingProxyType(checked)
+    types = types_of(ServerSettings)
+    return ServerSettings(**{key: check(f"{key} in {where}", said, types[key]) for key, said in table.items()})
 
 
-def _model(route: str, value: Any) -> Section:
+def _read_model(route: str, value: Any) -> ModelSettings:
     where = f'[models."{route}"]'
+    types = types_of(ModelSettings)
+    table = _require_table(where, value, ", ".join(types))
+    _require_members(where, table, ModelSettings)
+    return ModelSettings(**{key: check(f"{key} in {where}", said, types[key]) for key, said in table.items()})
+
+
+def _require_members(where: str, table: Table, options: type[Any]) -> None:
+    for key in table:
+        _require_known(key, f"in {where}", types_of(options))
+
+
+def _require_table(where: str, value: Any, of_what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a table of {', '.join(MODEL_KEYS)}, not {value!r}")
-    found: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
-    for key in found:
-        _require_known(key, f"in {where}", MODEL_KEYS)
-    checked = {key: _checked(key, said, MODEL_KEYS[key]) for key, said in found.items()}
-    if checked.get("thinking", "off") not in _THINKING:
-        raise ConfigError(f"thinking in {where} must be one of {', '.join(_THINKING)}, not {checked['thinking']!r}")
-    return MappingProxyType(checked)
-
-
-def _checked(key: str, value: Any, kind: type[Any]) -> Any:
-    if kind is list:
-        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
-            raise ConfigError(f"{key} must be {_words(kind)}, not {value!r}")
-        return tuple(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if kind is dict:
-        return _texts(key, value)
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
-        raise ConfigError(f"{key} must be {_words(kind)}, not {value!r}")
-    if kind in (int, float) and value <= 0:
-        raise ConfigError(f"{key} must be more than 0, not {value!r}")
-    return value
-
-
-def _texts(key: str, value: Any) -> Mapping[str, str]:
-    found: dict[object, object] = dict(value) if isinstance(value, dict) else {None: None}  # pyright: ignore[reportUnknownArgumentType]
-    texts = {name: text for name, text in found.items() if isinstance(name, str) and isinstance(text, str)}
-    if len(texts) != len(found):
-        raise ConfigError(f"{key} must be {_words(dict)}, not {value!r}")
-    return MappingProxyType(texts)
-
-
-def _words(kind: type) -> str:
-    words = {
-        str: "a text",
-        int: "a whole number",
-        float: "a number",
-        list: "a list of texts",
-        bool: "true or false",
-        dict: "a table of texts",
-    }
-    return words[kind]
+        raise ConfigError(f"{where} must be a table of {of_what}, not {value!r}")
+    return dict(cast("dict[str, Any]", value))

@@ -15,6 +15,8 @@ CALL_KEY_VARIABLE: Final = "ACP_CALL_KEY"
 
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
+Mode: TypeAlias = Literal["ask", "edit", "plan", "full"]
+ThoughtLevel: TypeAlias = Literal["off", "low", "medium", "high"]
 ToolKind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
 ]

@@ -34,8 +34,7 @@ def package_of(name: str) -> str:
 
 def named_parts(config: Config) -> dict[str, str]:
     """Return every `module:name` of the configuration, by itself, with the setting that names it."""
-    policy = str(config.checkpoint.get("policy", ""))
-    named = [("storage", config.storage), ("checkpoint.policy", policy), ("model", config.model)]
+    named = [("storage", config.storage), ("checkpoint.policy", config.checkpoint.policy), ("model", config.model)]
     named += [("models", name) for name in config.models]
     named += [("tools", name) for name in config.tools] + [("observers", name) for name in config.observers]
     return {name: setting for setting, name in named if is_named(name)}

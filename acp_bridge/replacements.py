@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from acp_bridge.checkpoint import WITHOUT_BARRIERS, CoarsePolicy, policy_named
-from acp_bridge.checkpoint import Options as CheckpointOptions
 from acp_bridge.config import Config
 from acp_bridge.effects import Host
 from acp_bridge.errors import BridgeError, ConfigError
@@ -102,7 +101,7 @@ async def verified_policy(config: Config, replacements: Replacements, enter: Ent
     Raises:
         ConfigError: it cannot be made or set up, is none, or leaves barriers out.
     """
-    options = CheckpointOptions(**config.checkpoint)
+    options = config.checkpoint
     if replacements.policy is not None:
         name, part = type(replacements.policy).__name__, cast("object", replacements.policy)
     elif is_named(options.policy):

@@ -14,14 +14,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import anyio
 import anyio.to_thread
 
 from acp_bridge import __version__
 from acp_bridge.agent import Assembly, Models, Settings
-from acp_bridge.agent import Options as AgentOptions
 from acp_bridge.config import Config, default_file
 from acp_bridge.effects import Deadline, Key, Part, Services, close_together, open_host
 from acp_bridge.errors import StoreError
@@ -54,7 +52,6 @@ from acp_bridge.tools import (
     GuardedCommands,
     LocalFiles,
     McpServers,
-    Mode,
     ServerSpec,
     earlier_commands_ended,
 )
@@ -166,7 +163,7 @@ async def _runtime(
     def commands(session_id: str, secrets: Secrets) -> Commands:
         runner = GuardedCommands(
             config.environ,
-            config.commands.get("env", ()),
+            config.commands.env,
             spill=home / "sessions" / session_id / "spill" if on_disk else None,
             running=home / "sessions" / f"{session_id}.running" if on_disk else None,
             secrets=secrets,
@@ -195,13 +192,12 @@ async def _runtime(
             takes_images=partial(takes_images, options=model_options),
             is_judged=partial(_is_judged, replacements, model_options),
         )
-        options = AgentOptions(**config.agent)
         try:
             yield Assembly(
                 policy=services[POLICY],
                 models=models,
-                options=options,
-                system=replacements.system or options.system,
+                options=config.agent,
+                system=replacements.system or config.agent.system,
                 tools=tools,
                 files=LocalFiles(),
                 commands=commands,
@@ -216,7 +212,7 @@ async def _runtime(
                         if said.thinking is not None
                     },
                 ),
-                mode=cast("Mode", config.mode),
+                mode=config.mode,
                 spill=lambda session_id: home / "sessions" / session_id / "spill" if on_disk else None,
                 protected=_protected(config, home),
                 homes=_homes(config),
@@ -253,7 +249,10 @@ def _homes(config: Config) -> tuple[Path, ...]:
 
 def configured_servers(config: Config) -> tuple[ServerSpec, ...]:
     """Return the servers of tools that the configuration names for sessions without an editor."""
-    return tuple(ServerSpec(name=name, **settings) for name, settings in config.mcp_servers.items())
+    return tuple(
+        ServerSpec(name=name, command=said.command, args=said.args, env=said.env)
+        for name, said in config.mcp_servers.items()
+    )
 
 
 def keyed_route(config: Config) -> str:

@@ -10,13 +10,14 @@ Decision: nothing native cancels a loop. Every wait that may be cut short stands
 Decision: prompts that overlap in one session are queued; a cancel drops the queued ones with the running one.
 """
 
+from acp_bridge.options import AgentOptions as Options
+
 from .agent import Agent, Parts
 from .assembly import Assembly, workspace_of
 from .equipping import Severity
 from .frontend import Frontend
 from .inbox import Job, Outcome
 from .open_sessions import Front, NamedServers, OpenSession, OpenSessions, Taken
-from .options import Options
 from .runtime import Models
 from .settings import Settings, UnknownOption, UnusableFolder, UnusableRoute, place_of
 

@@ -15,6 +15,7 @@ import anyio
 from acp_bridge.content import Failure, PromptBlock
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, StoreError
+from acp_bridge.options import AgentOptions as Options
 from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
     InputDropped,
@@ -33,7 +34,6 @@ from .frontend import Frontend
 from .inbox import Inbox, Job, Outcome
 from .loop import Setting, Turn
 from .offer import Offer
-from .options import Options
 from .prompt import system_prompt
 from .runtime import Models
 from .settings import DEFAULT_LEVEL, Settings

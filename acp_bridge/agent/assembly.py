@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from acp_bridge.options import AgentOptions as Options
 from acp_bridge.redaction import Secrets
 from acp_bridge.session import Place, Policy
 from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool, Workspace
 
 from .agent import Parts
 from .instructions import project_notes
-from .options import Options
 from .runtime import Models
 from .settings import Settings
 

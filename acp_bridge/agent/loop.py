@@ -16,6 +16,7 @@ from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.limits import ANSWER
 from acp_bridge.llm import Border, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
+from acp_bridge.options import AgentOptions as Options
 from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
     AssistantMessage,
@@ -38,7 +39,6 @@ from .answer import Answer
 from .frontend import Frontend
 from .inbox import Job, Outcome
 from .offer import Offer
-from .options import Options
 from .runtime import Models
 
 _BREATH = 64

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from acp_bridge.errors import BarrierFailed, BarrierTimeout, ConfigError, StoreError
+from acp_bridge.options import CheckpointOptions as Options
 from acp_bridge.session import BarrierKind, Durable, Policy
 
 WITHOUT_BARRIERS = "turn-barrier-only-work-may-be-lost-or-repeated"
@@ -20,19 +21,6 @@ _KEPT_MEASUREMENTS = 256
 _SEEN_THROUGH: frozenset[BarrierKind] = frozenset(("open", "answer"))
 """Barriers that a client's taking back of its request does not cut short: what is logged is settled first. The turn
 barrier is waited for as well, by an agent that only its own end can cancel."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How barriers wait.
-
-    Attributes:
-        policy: `default`, the words that leave it out, or `module:name` of a callable that takes these options.
-        deadline_s: how long one barrier waits before it fails, in seconds.
-    """
-
-    policy: str = "default"
-    deadline_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,13 @@ import difflib
 import importlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl
 
 from acp_bridge.errors import ConfigError
+from acp_bridge.options import ModelSettings, RequestOptions
 
 from .demo import DemoModel
 from .endpoint import Endpoint
@@ -125,29 +127,12 @@ _LOCAL_IDLE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
-    """What the user says of a model; None where nothing is said.
-
-    Attributes:
-        window: tokens that fit.
-        images: whether it takes them.
-        thinking: how hard it thinks, unless a session says otherwise.
-    """
-
-    window: int | None = None
-    images: bool | None = None
-    thinking: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(RequestOptions):
     """What models are opened with.
 
     Attributes:
         keys: by provider; each is sent to that provider's address and nowhere else.
         base_urls: by provider, where they differ from the preset's.
-        idle_s: how long a provider may be silent; None for 120, or 600 for a local one.
-        stall_s: how long it may send nothing of an answer, whatever else it sends; None for five times that.
         context_window, takes_images: override what is known of the model.
         models: what is said of single ones, by route; it overrides those two.
         max_output_tokens: for providers that insist on a limit; None for what the model allows.
@@ -157,9 +142,6 @@ class Options:
 
     keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     base_urls: Mapping[str, str] = field(default_factory=dict[str, str])
-    connect_s: float = 10
-    idle_s: float | None = None
-    stall_s: float | None = None
     context_window: int | None = None
     takes_images: bool | None = None
     models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
@@ -170,24 +152,23 @@ class Options:
 
 def options_from(
     environ: Mapping[str, str],
-    said: Mapping[str, Mapping[str, Any]] | None = None,
-    requests: Mapping[str, Any] | None = None,
+    models: Mapping[str, ModelSettings] = MappingProxyType({}),
+    requests: RequestOptions = RequestOptions(),  # noqa: B008 - a frozen value
 ) -> Options:
     """Return what models are opened with.
 
     Args:
         environ: gives keys and addresses: `X_API_KEY`, `X_BASE_URL`, `OLLAMA_HOST`.
-        said: of single models, by route, as `ModelSettings` takes it.
-        requests: how long a provider may take, as `Options` takes it.
+        models: what the user says of single ones, by route.
+        requests: how long a provider may take.
     """
-    models = {route: ModelSettings(**settings) for route, settings in (said or {}).items()}
     keys = {name: key for name, preset in PRESETS.items() if (key := environ.get(preset.key_variable, "").strip())}
     urls = {name: _meant(name, url) for name in PRESETS if (url := environ.get(f"{name.upper()}_BASE_URL", "").strip())}
     if "ollama" not in urls and (host := environ.get("OLLAMA_HOST", "").strip()):
         urls["ollama"] = _ollama_url(host)
     local = {name: value for name, value in environ.items() if _LOCAL_NAMES.fullmatch(name)}
     network = {name: value for name, value in environ.items() if name in NETWORK}
-    return Options(keys=keys, base_urls=urls, models=models, local_environ=local, network=network, **(requests or {}))
+    return Options(**asdict(requests), keys=keys, base_urls=urls, models=models, local_environ=local, network=network)
 
 
 def _meant(provider: str, url: str) -> str:

@@ -6,15 +6,16 @@ nothing, since some refuse what they do not know, unless the user says in the co
 
 import re
 from collections.abc import Sequence
+from typing import get_args
 
-from acp_bridge.content import JsonObject
+from acp_bridge.content import JsonObject, ThoughtLevel
 from acp_bridge.session import FromAssistant, FromUser, Message
 
 OPTION = "thought_level"
 """Under which name a request's options hold the level; the protocol's own."""
 
 DEFAULT = "default"
-LEVELS = ("off", "low", "medium", "high")
+LEVELS: tuple[ThoughtLevel, ...] = get_args(ThoughtLevel)
 
 _BUDGETS = {"low": 4_096, "medium": 10_240, "high": 24_576}
 _LEAST_BUDGET = 1_024

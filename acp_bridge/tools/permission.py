@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
-from acp_bridge.content import JsonObject, ShownBlock
+from acp_bridge.content import JsonObject, Mode, ShownBlock
 from acp_bridge.text import escaped
 
 from .tool import Access, Presentation
 
-Mode: TypeAlias = Literal["ask", "edit", "plan", "full"]
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 

@@ -1,23 +1,16 @@
 """Which server to start, and how long it may take. Values only."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from acp_bridge.options import ServerSettings
 from acp_bridge.redaction import secrets_in, secrets_in_arguments, together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSpec:
-    """A server to be started. Arguments and variables may hold secrets, so neither is shown.
-
-    Attributes:
-        env: variables beside those that every command gets.
-    """
+class ServerSpec(ServerSettings):
+    """A server to be started."""
 
     name: str
-    command: str
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def secrets(self) -> dict[str, str]:
