@@ -17,7 +17,7 @@ from acp_bridge.errors import SessionInUse, StoreError, StorePoisoned
 from acp_bridge.session import SessionFilter, SessionTitled, TurnStarted
 from acp_bridge.storage import JsonlStore
 
-HOLD = """
+HOLD = """# may be forked
 import sys, anyio
 from pathlib import Path
 from acp_bridge.storage import JsonlStore
@@ -70,7 +70,7 @@ async def test_the_first_hold_after_a_large_holder_was_killed_succeeds(tmp_path:
     assert len((await loaded(tmp_path)).records) == 3
 
 
-LIMITED = """
+LIMITED = """# may be forked
 import resource, signal, sys, anyio
 from pathlib import Path
 from acp_bridge.errors import StorePoisoned

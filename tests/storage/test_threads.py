@@ -220,7 +220,7 @@ async def test_a_hold_that_nobody_waits_for_any_more_lets_go(tmp_path: Path) -> 
     await (await store_in(tmp_path).hold("s1")).close()
 
 
-STUCK = """
+STUCK = """# may be forked
 import sys, time, anyio
 from pathlib import Path
 from acp_bridge.session import Header, Record, TurnStarted

@@ -32,6 +32,7 @@ IMPORTS: Final = (
     "acp_bridge.llm.scripted",
     "acp_bridge.llm.replay",
     "anyio._backends._asyncio",
+    "anyio._backends._trio",
     "openai.resources.chat",
     "anthropic.resources.messages",
     "mcp",
@@ -77,6 +78,7 @@ def become(order: Order, fds: list[int]) -> None:
     os.chdir(order["cwd"])
     coerced = {"LC_CTYPE": os.environ["LC_CTYPE"]} if "LC_CTYPE" in os.environ else {}
     given: dict[str, str] = order["env"]
+    sys.dont_write_bytecode = bool(given.get("PYTHONDONTWRITEBYTECODE"))
     os.environ.clear()
     os.environ.update(given if {"LC_ALL", "LC_CTYPE", "LANG"} & given.keys() else {**given, **coerced})  # PEP 538
     time.tzset()
@@ -89,6 +91,8 @@ def become(order: Order, fds: list[int]) -> None:
 def _stream(fd: int, like: Any) -> Any:
     """Return the stream that an interpreter makes of a descriptor at its start."""
     raw = io.FileIO(fd, "r" if fd == 0 else "w", closefd=False)
+    if fd and os.environ.get("PYTHONUNBUFFERED"):
+        return io.TextIOWrapper(raw, like.encoding, like.errors, write_through=True)
     buffered = io.BufferedReader(raw) if fd == 0 else io.BufferedWriter(raw)
     return io.TextIOWrapper(buffered, like.encoding, like.errors, line_buffering=fd == 2 or raw.isatty())
 
@@ -96,9 +100,12 @@ def _stream(fd: int, like: Any) -> Any:
 def run(order: Order) -> None:
     """Run the program that was ordered."""
     sys.argv = order["argv"]
-    sys.path.insert(0, order["cwd"] if order["path"] is None else order["path"])
+    more = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    sys.path[:0] = [order["cwd"] if order["path"] is None else order["path"], *more]
     if order["module"]:
         runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
+    elif order["code"]:
+        exec(order["code"], {"__name__": "__main__"})
     else:
         runpy.run_path(order["argv"][0], run_name="__main__")
 

@@ -90,6 +90,9 @@ SAID: dict[str, Any] = {
         {"args": ["sh", "-c", f"exec {AGENT}"]},
         {"args": f"{AGENT} serve"},
         {"env": {"PYTHONUTF8": "0"}},
+        {"env": {"PYTHONPATH": "/"}},
+        {"args": [sys.executable, "-c", "print()"]},
+        {"args": [sys.executable, "/elsewhere.py"]},
         {"env": {"LC_ALL": "C"}},
         {"cwd": "/no/such/folder"},
         {"pass_fds": (7,)},
@@ -101,6 +104,29 @@ SAID: dict[str, Any] = {
 def test_what_a_fork_cannot_be_is_no_order(otherwise: dict[str, Any]) -> None:
     assert ordered(SAID)
     assert ordered({**SAID, **otherwise}) is None
+
+
+SHOW = """# may be forked
+import os, sys
+print(__name__, sys.argv[1:], sys.path[:2], sys.dont_write_bytecode, type(sys.stdout.buffer).__name__)
+print(os.environ["PYTHONPATH"])
+"""
+
+
+@pytest.mark.skipif(STARTS.cold, reason="agents are not started warm")
+@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}])
+@pytest.mark.parametrize("how", ["code", "script"])
+def test_a_program_of_the_tests_differs_in_nothing_from_a_cold_one(how: str, more: dict[str, str]) -> None:
+    tests = Path(__file__).parents[1]
+    program = ["-c", SHOW] if how == "code" else [str(Path(__file__).with_name("show_start.py"))]
+    command = [sys.executable, *program, "an argument"]
+    environ = {"PYTHONPATH": str(tests / "crash"), **more}
+    assert ordered({**SAID, "args": command, "env": environ})
+    warm = subprocess.run(command, capture_output=True, env=environ, check=True)
+    with STARTS.all_cold():
+        cold = subprocess.run(command, capture_output=True, env=environ, check=True)
+    assert warm.stdout == cold.stdout
+    assert b"an argument" in warm.stdout
 
 
 def test_a_popen_of_anything_else_is_as_ever() -> None:

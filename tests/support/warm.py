@@ -3,7 +3,9 @@
 Owns which commands are started so, and that nobody notices: `subprocess.Popen`, and so whatever is built on it, gets a
 real child with a real pid, group and exit status. What a fork cannot be is started by its command: another program,
 interpreter flags, an environment that an interpreter reads at its start, descriptors of its own, and whatever runs in a
-test marked `cold_start`. `forkserver` is the other half.
+test marked `cold_start`. A script of the tests is forked like an agent; code that is given with `-c` only where it
+begins with `FORKABLE`, since most of such code is there to see what an interpreter imports. `forkserver` is the other
+half.
 """
 
 import atexit
@@ -38,7 +40,11 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "process_group": -1,
 }
 """What an order does not say, and so must be as it is unless somebody wants it otherwise."""
+FORKABLE: Final = "# may be forked\n"
+"""How code for `-c` begins that does not mind what is imported already."""
+_TESTS: Final = Path(__file__).parents[1]
 _READ_AT_THE_START: Final = ("PYTHON", "LD_", "MALLOC_", "OPENAI_LOG", "ANTHROPIC_LOG")
+_DONE_BY_THE_FORK: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 _LOCALES: Final = ("LANG", "LC_ALL", "LC_CTYPE")
 
 
@@ -127,7 +133,11 @@ def ordered(said: Mapping[str, Any]) -> dict[str, Any] | None:
     if (
         program is None
         or any(said[name] != value for name, value in _DEFAULTS.items())
-        or any(value and name.startswith(_READ_AT_THE_START) for name, value in env.items())
+        or any(
+            value and name.startswith(_READ_AT_THE_START) and name not in _DONE_BY_THE_FORK
+            for name, value in env.items()
+        )
+        or not all(_is_of_the_tests(entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry)
         or any(env.get(name) not in (None, "", "C.UTF-8") for name in _LOCALES)
         or not os.path.isdir(cwd)
     ):
@@ -136,13 +146,23 @@ def ordered(said: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**program, "env": dict(env), "cwd": cwd, "own_session": own_session}
 
 
+def _is_of_the_tests(path: str) -> bool:
+    """Whether a file or folder lies in `tests`: what lies elsewhere may shadow what a fork has imported."""
+    return os.path.isabs(path) and Path(path).is_relative_to(_TESTS)
+
+
 def _program(command: Any) -> dict[str, Any] | None:
     """Return which program a command runs, with its arguments and what is in front of its path of imports."""
+    program: dict[str, Any] = {"module": "", "code": "", "path": None}
     match [command] if isinstance(command, str) else list(command):
         case [sys.executable, "-m", "acp_bridge", *arguments]:
-            return {"module": "acp_bridge", "argv": ["acp_bridge", *arguments], "path": None}
+            return {**program, "module": "acp_bridge", "argv": ["acp_bridge", *arguments]}
+        case [sys.executable, "-c", str() as code, *arguments] if code.startswith(FORKABLE):
+            return {**program, "code": code, "argv": ["-c", *arguments], "path": ""}
         case [str() as script, *arguments] if script == AGENT:
-            return {"module": "", "argv": [script, *arguments], "path": os.path.dirname(script)}
+            return {**program, "argv": [script, *arguments], "path": os.path.dirname(script)}
+        case [sys.executable, str() as script, *arguments] if script.endswith(".py") and _is_of_the_tests(script):
+            return {**program, "argv": [script, *arguments], "path": os.path.dirname(script)}
         case _:
             return None
 
