@@ -28,8 +28,8 @@ and in `pytest.ini` which agent: `acp_snapshot_command = python my_agent.py`. Th
     pytest snapshots                                                replay: in CI, in parallel, without a key
     pytest snapshots --acp-snapshots=record --acp-model=openai:gpt-5    ask a live model, on purpose
 
-`expect` holds whatever a refresh writes. The format is told in `scenario`, the rules of comparison in `normal` and
-`normal_log`, the client's side in `editor`.
+`expect` holds whatever a refresh writes. The format is told in `scenario`, the rules of comparison in `normalization`
+and `log_normalization`, the client's side in `editor`.
 
 Decision: the request decides which recorded answer it gets (see `acp_bridge.llm`), so a process that is killed and
 started again in the middle of a scenario goes on rightly; and what was asked is compared with what was recorded.

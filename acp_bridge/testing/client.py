@@ -150,7 +150,7 @@ async def running_agent(
             yield client
     finally:
         with anyio.CancelScope(shield=True):
-            await _ended(process)
+            await _end(process)
 
 
 @asynccontextmanager
@@ -178,7 +178,7 @@ async def connected(process: Process) -> AsyncGenerator[Client]:
         tasks.cancel_scope.cancel()
 
 
-async def _ended(process: Process) -> None:
+async def _end(process: Process) -> None:
     if process.stdin is not None:
         with anyio.move_on_after(1):
             await process.stdin.aclose()

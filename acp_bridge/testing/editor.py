@@ -48,7 +48,7 @@ class Editor:
         self._permissions.extend(permissions)
         self._forms.extend(forms)
 
-    def left_over(self) -> str:
+    def list_unused(self) -> str:
         """Say which prepared answers nobody asked for; empty if there are none."""
         left = [*self._permissions, *map(str, self._forms)]
         return f"nobody asked for the prepared answers {left}" if left else ""

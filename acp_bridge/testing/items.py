@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from .place import made_place
-from .play import Played, play
+from .play import RunResult, play
+from .sandbox import make_sandbox
 from .scenario import Scenario, ScenarioFault, read_scenario
 from .snapshot import (
     consumption,
     differences,
     gaps,
-    rendered,
+    render,
     take_recording,
     write_expected,
     write_summaries,
@@ -75,8 +75,8 @@ class ScenarioItem(pytest.Item):
         here = self.path.parent
         return (
             f"{here.name}: {_about(self.path)}\n\n{said}\n\n"
-            f"If the change is meant: pytest {_shown(here)} --acp-snapshots=refresh, then review the diff. A refresh "
-            "accepts no broken 'expect'. The rules of comparison: acp_bridge/testing/normal.py"
+            f"If the change is meant: pytest {_relative(here)} --acp-snapshots=refresh, then review the diff. "
+            "A refresh accepts no broken 'expect'. The rules of comparison: acp_bridge/testing/normalization.py"
         )
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -100,13 +100,13 @@ def replay(scenario: Scenario, command: tuple[str, ...]) -> None:
     Raises:
         Differs: it is not as expected.
     """
-    with made_place(scenario) as place:
-        played = play(scenario, place, command)
-    said = [*_wrong(played, scenario, summaries=True)]
+    with make_sandbox(scenario) as sandbox:
+        result = play(scenario, sandbox, command)
+    said = [*_wrong(result, scenario, summaries=True)]
     if not (scenario.folder / "expected").is_dir():
         said.append("there is no expected/ yet: make it with --acp-snapshots=refresh")
     else:
-        said += differences(rendered(played, scenario), scenario)
+        said += differences(render(result, scenario), scenario)
     if said:
         raise Differs(*said)
 
@@ -117,12 +117,12 @@ def refresh(scenario: Scenario, command: tuple[str, ...]) -> None:
     Raises:
         Differs: an `expect` does not hold, or the run did what none may.
     """
-    with made_place(scenario) as place:
-        played = play(scenario, place, command)
-    if said := [*_wrong(played, scenario, summaries=False)]:
+    with make_sandbox(scenario) as sandbox:
+        result = play(scenario, sandbox, command)
+    if said := [*_wrong(result, scenario, summaries=False)]:
         raise Differs(*said, "nothing was rewritten")
-    write_expected(rendered(played, scenario), scenario.folder)
-    write_summaries(played, scenario)
+    write_expected(render(result, scenario), scenario.folder)
+    write_summaries(result, scenario)
 
 
 def record(scenario: Scenario, command: tuple[str, ...], route: str, environ: Mapping[str, str]) -> None:
@@ -133,20 +133,20 @@ def record(scenario: Scenario, command: tuple[str, ...], route: str, environ: Ma
     """
     if not route:
         raise ScenarioFault("--acp-snapshots=record needs --acp-model=ROUTE")
-    with made_place(scenario) as place:
-        for path in place.model.iterdir():
+    with make_sandbox(scenario) as sandbox:
+        for path in sandbox.model.iterdir():
             path.unlink()
         env = {name: value for name, value in environ.items() if _FOR_A_MODEL.fullmatch(name)}
-        played = play(scenario, place, command, route=f"record:{place.model}={route}", env=env)
-        if played.faults:
-            raise Differs(*played.faults, "nothing was recorded")
-        take_recording(played, place.model, scenario)
+        result = play(scenario, sandbox, command, route=f"record:{sandbox.model}={route}", env=env)
+        if result.faults:
+            raise Differs(*result.faults, "nothing was recorded")
+        take_recording(result, sandbox.model, scenario)
 
 
-def _wrong(played: Played, scenario: Scenario, *, summaries: bool) -> Iterable[str]:
-    yield from played.faults
-    yield from consumption(played, scenario, summaries=summaries)
-    yield from gaps(played)
+def _wrong(result: RunResult, scenario: Scenario, *, summaries: bool) -> Iterable[str]:
+    yield from result.faults
+    yield from consumption(result, scenario, summaries=summaries)
+    yield from gaps(result)
 
 
 def _about(path: Path) -> str:
@@ -156,7 +156,7 @@ def _about(path: Path) -> str:
         return "malformed"
 
 
-def _shown(path: Path) -> str:
+def _relative(path: Path) -> str:
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

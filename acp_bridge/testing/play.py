@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .facts import log_records, served_requests
-from .place import Place
-from .process import Line, Stuck
+from .artifacts import log_records, model_requests
+from .frame import Frame
+from .process import Stuck
+from .sandbox import Sandbox
 from .scenario import Scenario, ScenarioFault
 from .steps import Steps
 
@@ -18,7 +19,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class RunResult:
     """What a run has left.
 
     Attributes:
@@ -27,7 +28,7 @@ class Played:
         served: what the model was asked, in order.
     """
 
-    lines: tuple[Line, ...]
+    frames: tuple[Frame, ...]
     faults: tuple[str, ...]
     logs: Mapping[str, list[Json]]
     served: tuple[Json, ...]
@@ -35,11 +36,16 @@ class Played:
 
 
 def play(
-    scenario: Scenario, place: Place, command: Sequence[str], *, route: str = "", env: Mapping[str, str] | None = None
-) -> Played:
+    scenario: Scenario,
+    sandbox: Sandbox,
+    command: Sequence[str],
+    *,
+    route: str = "",
+    env: Mapping[str, str] | None = None,
+) -> RunResult:
     """Run a scenario from its first step to the agent's end."""
-    route = route or scenario.agent.get("ACP_BRIDGE_MODEL", f"replay:{place.model}")
-    run = Steps(scenario, place, command, route, env or {})
+    route = route or scenario.agent.get("ACP_BRIDGE_MODEL", f"replay:{sandbox.model}")
+    run = Steps(scenario, sandbox, command, route, env or {})
     try:
         run.play()
     except (Stuck, ScenarioFault) as exc:
@@ -50,10 +56,10 @@ def play(
     finally:
         run.clear()
     run.faults += run.editor.faults
-    return Played(
-        lines=tuple(run.lines),
+    return RunResult(
+        frames=tuple(run.frames),
         faults=tuple(dict.fromkeys(run.faults)),
-        logs={session: records for session in run.sessions if (records := log_records(place.sessions, session))},
-        served=tuple(served_requests(place.model)),
+        logs={session: records for session in run.sessions if (records := log_records(sandbox.sessions, session))},
+        served=tuple(model_requests(sandbox.model)),
         tokens=run.tokens(),
     )

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from .artifacts import log_records, model_requests
 from .editor import Editor
-from .facts import Facts, log_records, served_requests
-from .place import Place, environment
-from .process import AgentProcess, Line
+from .expectations import RunState
+from .frame import Frame
+from .process import AgentProcess
+from .sandbox import Sandbox, environment
 from .scenario import Scenario, ScenarioFault
 
 Json: TypeAlias = dict[str, Any]
@@ -20,11 +22,11 @@ class Run:
     """One run under way."""
 
     def __init__(
-        self, scenario: Scenario, place: Place, command: Sequence[str], route: str, env: Mapping[str, str]
+        self, scenario: Scenario, sandbox: Sandbox, command: Sequence[str], route: str, env: Mapping[str, str]
     ) -> None:
         self.scenario = scenario
-        self.place = place
-        self.lines: list[Line] = []
+        self.sandbox = sandbox
+        self.frames: list[Frame] = []
         self.faults: list[str] = []
         self.sessions: list[str] = []
         self.at = "the start"
@@ -51,14 +53,14 @@ class Run:
 
     def path_of(self, name: str) -> Path:
         """Return a path of the scenario: relative ones lie in the workspace."""
-        return self.place.workspace / self.expanded(name)
+        return self.sandbox.workspace / self.expand(name)
 
     def tokens(self) -> dict[str, str]:
         """Return every name and what it stands for, sessions included."""
         sessions = {f"<session-{number}>": session for number, session in enumerate(self.sessions, 1)}
-        return {**self.place.tokens(), **sessions}
+        return {**self.sandbox.tokens(), **sessions}
 
-    def expanded(self, value: Any) -> Any:
+    def expand(self, value: Any) -> Any:
         """Return a scenario's value with its names replaced."""
         match value:
             case str():
@@ -67,9 +69,9 @@ class Run:
                     text = text.replace(token, stands_for)
                 return text
             case dict():
-                return {key: self.expanded(item) for key, item in cast("Json", value).items()}
+                return {key: self.expand(item) for key, item in cast("Json", value).items()}
             case list():
-                return [self.expanded(item) for item in cast("list[Any]", value)]
+                return [self.expand(item) for item in cast("list[Any]", value)]
             case _:
                 return value
 
@@ -79,18 +81,18 @@ class Run:
             self._process.kill()
             self._end("killed, because the run broke off")
 
-    def _hold(self, expect: Mapping[str, Any], where: str) -> None:
+    def _check(self, expect: Mapping[str, Any], where: str) -> None:
         if expect:
-            self.faults += [f"{where}: {fault}" for fault in self._facts().broken(self.expanded(dict(expect)))]
+            self.faults += [f"{where}: {fault}" for fault in self._state().unmet(self.expand(dict(expect)))]
 
-    def _facts(self) -> Facts:
+    def _state(self) -> RunState:
         session = self.sessions[self._current - 1] if self.sessions else ""
-        return Facts(
-            lines=self.lines[self._since :],
+        return RunState(
+            frames=self.frames[self._since :],
             turn_ids=frozenset(self._turns),
-            workspace=self.place.workspace,
-            log=log_records(self.place.sessions, session) if session else [],
-            requests=served_requests(self.place.model),
+            workspace=self.sandbox.workspace,
+            log=log_records(self.sandbox.sessions, session) if session else [],
+            requests=model_requests(self.sandbox.model),
             stderr=self._process.stderr if self._process is not None else self._stderr,
             exit_code=self._exit_code,
         )
@@ -106,20 +108,20 @@ class Run:
     def _start(self) -> None:
         self._process = AgentProcess(
             self._command,
-            env=environment(self.place, self._route, self._settings, self._env),
-            cwd=self.place.home,
+            env=environment(self.sandbox, self._route, self._settings, self._env),
+            cwd=self.sandbox.home,
             answers=self.editor.answer,
-            lines=self.lines,
+            frames=self.frames,
         )
 
     def _end(self, how: str) -> None:
         process, self._process = self._agent, None
         try:
-            self._exit_code = process.ended()
+            self._exit_code = process.wait_ended()
         finally:
             self._stderr += process.stderr
             self.faults += process.faults
-            self.lines.append(Line("#", f"{how}, exit {self._exit_code}"))
+            self.frames.append(Frame("#", f"{how}, exit {self._exit_code}"))
         if how != "killed":
             self._note_answers()
             if self._pending:
@@ -140,20 +142,20 @@ class Run:
         self._agent.send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
         return self._last_id
 
-    def _answered(self, request_id: Any) -> Line:
-        line = self._agent.wait_for(
-            lambda line: line.is_agents_answer and line.message["id"] == request_id,
+    def _await_answer(self, request_id: Any) -> Frame:
+        frame = self._agent.wait_for(
+            lambda frame: frame.is_agents_answer and frame.message["id"] == request_id,
             f"the answer of request {request_id} ({self._pending.get(request_id)})",
             since=self._since,
         )
         self._note_answers()
-        return line
+        return frame
 
     def _note_answers(self) -> None:
         """Strike out what is answered; an answer that is not awaited is a fault."""
         answered: set[Any] = set()
-        for line in self.lines:
-            if line.is_agents_answer and (key := line.message["id"]) is not None:
+        for frame in self.frames:
+            if frame.is_agents_answer and (key := frame.message["id"]) is not None:
                 if key in answered:
                     self.faults.append(f"request {key!r} was answered twice")
                 answered.add(key)
@@ -161,12 +163,12 @@ class Run:
 
     def _require_answers(self) -> None:
         for request_id in list(self._pending):
-            self._answered(request_id)
+            self._await_answer(request_id)
 
-    def _call(self, method: str, params: Any, args: Json, *, turn: bool = False) -> Line:
+    def _call(self, method: str, params: Any, args: Json, *, turn: bool = False) -> Frame:
         self.editor.prepare(args.get("answers", ()), args.get("forms", ()))
         request_id = self._send(method, params, turn=turn)
-        return Line("#", "") if args.get("background") else self._answered(request_id)
+        return Frame("#", "") if args.get("background") else self._await_answer(request_id)
 
     def _session(self, args: Json) -> str:
         named: Any = args.get("session", self._current)

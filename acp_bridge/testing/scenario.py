@@ -147,25 +147,20 @@ def read_scenario(path: Path) -> Scenario:
     Raises:
         ScenarioFault: it is malformed, or the folder holds what belongs to nothing.
     """
-    try:
-        top = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
-        raise ScenarioFault(f"{path} cannot be read: {exc}") from exc
-    _known(top, _TOP, "the scenario")
-    about = top.get("about")
-    if not isinstance(about, str) or not about.strip() or "\n" in about.strip():
-        raise ScenarioFault("'about' must say in one line what the scenario pins")
-    editor = _known(top.get("editor", {}), ("buffers", "unwritable", "unreadable", "silent"), "[editor]")
-    expect = _known(top.get("expect", {}), EXPECT, "[expect]")
+    top = _read_toml(path)
+    about = _about(top.get("about"))
+    editor = _check_keys(top.get("editor", {}), ("buffers", "unwritable", "unreadable", "silent"), "[editor]")
+    expect = _check_keys(top.get("expect", {}), EXPECT, "[expect]")
     steps = tuple(_step(place, item) for place, item in enumerate(top.get("step", []), 1))
     if not steps:
         raise ScenarioFault("there is no [[step]]")
+    # a refresh accepts whatever frames there are, so without an `expect` nothing would be held for good
     if not expect and not top.get("traced") and not any(step.expect for step in steps):
         raise ScenarioFault("nothing is expected beside the frames: give a step an 'expect', which no refresh rewrites")
     require_no_orphans(path.parent)
     return Scenario(
         folder=path.parent,
-        about=about.strip(),
+        about=about,
         steps=steps,
         agent=_settings(top.get("agent", {}), recorded=(path.parent / "model").is_dir()),
         buffers=cast("dict[str, str]", editor.get("buffers", {})),
@@ -177,6 +172,14 @@ def read_scenario(path: Path) -> Scenario:
         unknown_tools=tuple(top.get("unknown_tools", ())),
         expect=expect,
     )
+
+
+def _read_toml(path: Path) -> Json:
+    try:
+        top = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ScenarioFault(f"{path} cannot be read: {exc}") from exc
+    return _check_keys(top, _TOP, "the scenario")
 
 
 def require_no_orphans(folder: Path) -> None:
@@ -200,6 +203,12 @@ def require_no_orphans(folder: Path) -> None:
                 raise ScenarioFault(f"{'/'.join(parts)!r} belongs to nothing in a scenario; remove it")
 
 
+def _about(about: Any) -> str:
+    if not isinstance(about, str) or not about.strip() or "\n" in about.strip():
+        raise ScenarioFault("'about' must say in one line what the scenario pins")
+    return about.strip()
+
+
 def _step(place: int, item: Any) -> Step:
     if not isinstance(item, dict):
         raise ScenarioFault(f"step {place} must be a [[step]] table")
@@ -207,8 +216,8 @@ def _step(place: int, item: Any) -> Step:
     do = step.get("do")
     if not isinstance(do, str) or do not in STEPS:
         raise ScenarioFault(f"'do' of step {place} is {do!r}{_near(str(do), tuple(STEPS))}")
-    _known(step, (*_COMMON, *STEPS[do]), f"step {place} ({do})")
-    expect = _known(step.get("expect", {}), EXPECT, f"'expect' of step {place} ({do})")
+    _check_keys(step, (*_COMMON, *STEPS[do]), f"step {place} ({do})")
+    expect = _check_keys(step.get("expect", {}), EXPECT, f"'expect' of step {place} ({do})")
     args = {key: value for key, value in step.items() if key not in _COMMON}
     if do == "prompt" and ("text" in args) == ("blocks" in args):
         raise ScenarioFault(f"step {place} (prompt) takes either 'text' or 'blocks'")
@@ -226,7 +235,7 @@ def _settings(table: Any, *, recorded: bool) -> dict[str, str]:
     return found
 
 
-def _known(value: Any, keys: tuple[str, ...], where: str) -> Json:
+def _check_keys(value: Any, keys: tuple[str, ...], where: str) -> Json:
     if not isinstance(value, dict):
         raise ScenarioFault(f"{where} must be a table")
     table = cast("Json", value)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from .normal import Names, normal_frames
-from .normal_log import normal_log, normal_requests
-from .play import Played
-from .process import Line
+from .frame import Frame
+from .log_normalization import normalize_log, normalize_requests
+from .normalization import Names, normalize_frames
+from .play import RunResult
 from .scenario import EXPECTED, Scenario
 
 Json: TypeAlias = dict[str, Any]
@@ -21,18 +21,18 @@ _SUMMARY = 400
 _SHOWN_LINES = 120
 
 
-def rendered(played: Played, scenario: Scenario) -> dict[str, str]:
+def render(result: RunResult, scenario: Scenario) -> dict[str, str]:
     """Return the files of `expected/`, by name."""
-    names = Names(played.tokens)
+    names = Names(result.tokens)
     log = [
         record
-        for records in played.logs.values()
-        for record in normal_log(records, names, whole_header=scenario.whole_header)
+        for records in result.logs.values()
+        for record in normalize_log(records, names, whole_header=scenario.whole_header)
     ]
     files = {
-        "frames.txt": frames_text(normal_frames(played.lines, names)),
+        "frames.txt": frames_text(normalize_frames(result.frames, names)),
         "log.jsonl": "".join(f"{compact(record)}\n" for record in log),
-        "requests.txt": requests_text(normal_requests(played.served, names)),
+        "requests.txt": requests_text(normalize_requests(result.served, names)),
     }
     return {name: text for name, text in files.items() if text}
 
@@ -43,9 +43,11 @@ def compact(value: Any) -> str:
     return text.encode(errors="backslashreplace").decode()  # half a character has no UTF-8; so it is JSON again
 
 
-def frames_text(lines: Iterable[Line]) -> str:
+def frames_text(frames: Iterable[Frame]) -> str:
     """Return the exchange, one line a message: `>` to the agent, `<` from it, `#` what happened to the process."""
-    return "".join(f"{line.way} {line.said if isinstance(line.said, str) else compact(line.said)}\n" for line in lines)
+    return "".join(
+        f"{frame.direction} {frame.body if isinstance(frame.body, str) else compact(frame.body)}\n" for frame in frames
+    )
 
 
 def requests_text(requests: Sequence[Json]) -> str:
@@ -76,9 +78,9 @@ def _message_text(message: Json) -> str:
 def _block_lines(block: Json) -> Iterator[str]:
     match block:
         case {"type": "text", "text": text}:
-            yield from _marked("|", text)
+            yield from _mark_lines("|", text)
         case {"type": "thought", "text": text}:
-            yield from _marked("~", text)
+            yield from _mark_lines("~", text)
         case {"type": "tool_request", "call": call, "name": name, "arguments": arguments}:
             yield f"{call} = {name} {arguments}"
         case {"call": call, "error": error, "content": content}:
@@ -89,7 +91,7 @@ def _block_lines(block: Json) -> Iterator[str]:
             yield compact(block)
 
 
-def _marked(mark: str, text: str) -> Iterator[str]:
+def _mark_lines(mark: str, text: str) -> Iterator[str]:
     yield from (f"{mark} {line}" for line in text.split("\n"))
 
 
@@ -112,16 +114,16 @@ def differences(files: Mapping[str, str], scenario: Scenario) -> Iterator[str]:
             )
         )
         shown = diff[:_SHOWN_LINES] + ([f"… {len(diff) - _SHOWN_LINES} more lines"] if len(diff) > _SHOWN_LINES else [])
-        yield f"{name} is not as expected:\n" + "\n".join(_cut(line) for line in shown)
+        yield f"{name} is not as expected:\n" + "\n".join(_shorten(line) for line in shown)
 
 
-def _cut(line: str) -> str:
+def _shorten(line: str) -> str:
     return line if len(line) <= 1000 else f"{line[:1000]}… ({len(line)} characters)"
 
 
-def consumption(played: Played, scenario: Scenario, *, summaries: bool) -> Iterator[str]:
+def consumption(result: RunResult, scenario: Scenario, *, summaries: bool) -> Iterator[str]:
     """Yield how the recorded model traffic and what was asked of it do not belong together."""
-    requests = normal_requests(played.served, Names(played.tokens))
+    requests = normalize_requests(result.served, Names(result.tokens))
     first: dict[str, Json] = {}
     for place, request in enumerate(requests, 1):
         if request["answer"] is None:
@@ -136,7 +138,7 @@ def consumption(played: Played, scenario: Scenario, *, summaries: bool) -> Itera
         offered = first[path.name]["tools"]
         yield from (
             f"model/{path.name} asks for {name!r}, which is no tool of this agent; 'unknown_tools' may name it"
-            for name in _asked_tools(recorded)
+            for name in _tool_names(recorded)
             if name not in offered and name not in scenario.unknown_tools
         )
         if summaries and (wanted := recorded.get("request")) is not None:
@@ -148,9 +150,9 @@ def consumption(played: Played, scenario: Scenario, *, summaries: bool) -> Itera
             )
 
 
-def gaps(played: Played) -> Iterator[str]:
+def gaps(result: RunResult) -> Iterator[str]:
     """Yield where a log's seqs are not 0, 1, 2, …, which the compared form leaves out."""
-    for session, records in played.logs.items():
+    for session, records in result.logs.items():
         seqs = [record.get("seq") for record in records[1:]]
         if seqs != list(range(len(seqs))):
             yield f"the log of {session} counts {seqs}"
@@ -182,7 +184,7 @@ def _plain(block: Json) -> str:
             return "\n".join(str(block[key]) for key in ("uri", "text") if key in block)
 
 
-def _asked_tools(answer: Json) -> Iterator[str]:
+def _tool_names(answer: Json) -> Iterator[str]:
     for tool in answer.get("tools", ()):
         yield tool["name"]
     for piece in answer.get("deltas", ()):
@@ -204,10 +206,10 @@ def write_expected(files: Mapping[str, str], folder: Path) -> None:
             (target / name).unlink(missing_ok=True)
 
 
-def write_summaries(played: Played, scenario: Scenario) -> None:
+def write_summaries(result: RunResult, scenario: Scenario) -> None:
     """Let each recorded answer say which request it answered first."""
     first: dict[str, Json] = {}
-    for request in normal_requests(played.served, Names(played.tokens)):
+    for request in normalize_requests(result.served, Names(result.tokens)):
         first.setdefault(request["answer"] or "", request)
     for path in model_files(scenario):
         answer = json.loads(path.read_text(encoding="utf-8"))
@@ -217,9 +219,9 @@ def write_summaries(played: Played, scenario: Scenario) -> None:
         path.write_text(json.dumps(answer, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def take_recording(played: Played, recorded: Path, scenario: Scenario) -> None:
+def take_recording(result: RunResult, recorded: Path, scenario: Scenario) -> None:
     """Make `model/` what was recorded, with the run's paths by name."""
-    names = Names(played.tokens)
+    names = Names(result.tokens)
     target = scenario.folder / "model"
     target.mkdir(exist_ok=True)
     for path in model_files(scenario):
@@ -228,4 +230,4 @@ def take_recording(played: Played, recorded: Path, scenario: Scenario) -> None:
         answer = json.loads(path.read_text(encoding="utf-8"))
         answer.pop("request", None)
         text = json.dumps(answer, ensure_ascii=False, indent=2)
-        (target / path.name).write_text(names.named(text) + "\n", encoding="utf-8")
+        (target / path.name).write_text(names.apply(text) + "\n", encoding="utf-8")

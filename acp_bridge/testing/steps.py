@@ -6,8 +6,9 @@ is sent in the background; a wait watches for a fact and never sleeps.
 
 from typing import Any, TypeAlias, cast
 
-from .facts import counted, log_records, matches, served_requests
-from .process import Line, parsed_or_text
+from .artifacts import log_records, model_requests
+from .expectations import matches, read_pattern
+from .frame import Frame, parse_or_text
 from .run import Run
 from .scenario import CLIENTS, ScenarioFault
 
@@ -25,9 +26,9 @@ class Steps(Run):
         self._start()
         for step in self.scenario.steps:
             self.at = str(step)
-            args = cast("Json", self.expanded(dict(step.args)))
+            args = cast("Json", self.expand(dict(step.args)))
             getattr(self, f"_do_{step.do}")(args)
-            self._hold(step.expect, str(step))
+            self._check(step.expect, str(step))
         self.at = "the end"
         if self._process is not None:
             self._require_answers()
@@ -35,8 +36,8 @@ class Steps(Run):
             self._end("end of input")
             if self._exit_code:
                 self.faults.append(f"the agent ended with {self._exit_code} after the end of its input")
-        self._hold(self.scenario.expect, "[expect]")
-        if left := self.editor.left_over():
+        self._check(self.scenario.expect, "[expect]")
+        if left := self.editor.list_unused():
             self.faults.append(left)
         if "Traceback" in self._stderr and "stderr_contains" not in self.scenario.expect:
             self.faults.append(f"a traceback on stderr:\n{self._stderr}")
@@ -54,31 +55,31 @@ class Steps(Run):
             args,
         )
 
-    def _place(self, args: Json) -> Json:
-        place: Json = {"cwd": args.get("cwd", str(self.place.workspace)), "mcpServers": args.get("mcp", [])}
-        return place | ({"additionalDirectories": args["additional"]} if "additional" in args else {})
+    def _session_params(self, args: Json) -> Json:
+        params: Json = {"cwd": args.get("cwd", str(self.sandbox.workspace)), "mcpServers": args.get("mcp", [])}
+        return params | ({"additionalDirectories": args["additional"]} if "additional" in args else {})
 
     def _do_new(self, args: Json) -> None:
-        answer = self._call("session/new", self._place(args), args)
+        answer = self._call("session/new", self._session_params(args), args)
         if session := answer.result.get("sessionId"):
             self.sessions.append(session)
             self._current = len(self.sessions)
-            self._greeted(args, session)
+            self._await_greeting(args, session)
 
     def _do_load(self, args: Json, method: str = "session/load") -> None:
         session = self._session(args)
-        answer = self._call(method, {"sessionId": session, **self._place(args)}, args)
+        answer = self._call(method, {"sessionId": session, **self._session_params(args)}, args)
         if "result" in answer.message:
-            self._greeted(args, session)
+            self._await_greeting(args, session)
 
     def _do_resume(self, args: Json) -> None:
         self._do_load(args, "session/resume")
 
-    def _greeted(self, args: Json, session: str) -> None:
+    def _await_greeting(self, args: Json, session: str) -> None:
         """Wait for the list of commands, which follows the answer, so that it stands before what comes next."""
 
-        def greets(line: Line) -> bool:
-            return line.session == session and line.update.get("sessionUpdate") == "available_commands_update"
+        def greets(frame: Frame) -> bool:
+            return frame.session == session and frame.update.get("sessionUpdate") == "available_commands_update"
 
         if args.get("greeted", True):
             self._agent.wait_for(greets, "the session's commands (greeted = false if none come)", since=self._since)
@@ -121,7 +122,7 @@ class Steps(Run):
         if method == "session/new" and (session := answer.result.get("sessionId")):
             self.sessions.append(session)
             self._current = len(self.sessions)
-            self._greeted(args, session)
+            self._await_greeting(args, session)
 
     def _do_notify(self, args: Json) -> None:
         self._tell(args["method"], args.get("params", {}))
@@ -136,14 +137,14 @@ class Steps(Run):
             self._since = self._agent.mark()
         since = self._agent.mark()
         for line in lines:
-            said = Line(">", parsed_or_text(line))
+            said = Frame(">", parse_or_text(line))
             if said.method and isinstance(said.message.get("id"), int | str):
                 self._pending[said.message["id"]] = said.method
                 if said.method in TURNS:
                     self._turns.add(said.message["id"])
         self._agent.send_raw(*lines)
         if count := args.get("responses", 0):
-            self._agent.wait_for(lambda line: line.is_agents_answer, f"{count} answers", since=since, times=count)
+            self._agent.wait_for(lambda frame: frame.is_agents_answer, f"{count} answers", since=since, times=count)
             self._note_answers()
 
     def _do_answer(self, args: Json) -> None:
@@ -169,25 +170,25 @@ class Steps(Run):
     def _do_wait(self, args: Json) -> None:
         times = args.get("times", 1)
         if "update" in args:
-            pattern, _ = counted(args["update"], "sessionUpdate")
+            pattern, _ = read_pattern(args["update"], "sessionUpdate")
             self._agent.wait_for(
-                lambda line: bool(line.update) and matches(pattern, line.update),
+                lambda frame: bool(frame.update) and matches(pattern, frame.update),
                 f"an update {pattern}",
                 since=self._since,
                 times=times,
             )
         if "event" in args:
-            pattern, _ = counted(args["event"])
+            pattern, _ = read_pattern(args["event"])
             session = self._session(args)
             self._agent.watch(
-                lambda: sum(matches(pattern, r) for r in log_records(self.place.sessions, session)) >= times,
+                lambda: sum(matches(pattern, r) for r in log_records(self.sandbox.sessions, session)) >= times,
                 f"{pattern} in the log",
             )
         if "asked" in args:
             self._agent.watch(lambda: len(self.editor.open) >= args["asked"], f"{args['asked']} open questions")
         if "served" in args:
             self._agent.watch(
-                lambda: len(served_requests(self.place.model)) >= args["served"], f"{args['served']} model requests"
+                lambda: len(model_requests(self.sandbox.model)) >= args["served"], f"{args['served']} model requests"
             )
         if "file" in args:
             self._agent.watch(self.path_of(args["file"]).exists, f"the file {args['file']}")
@@ -213,6 +214,6 @@ class Steps(Run):
         if self._process is not None:
             raise ScenarioFault("the agent is still running; 'kill' it, or send 'eof' or a 'signal'")
         self._settings |= {name: str(value) for name, value in args.get("agent", {}).items()}
-        self.lines.append(Line("#", "started again"))
+        self.frames.append(Frame("#", "started again"))
         self._start()
         self._do_initialize({"client": args["client"]} if "client" in args else {})

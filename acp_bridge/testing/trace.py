@@ -1,9 +1,9 @@
 """A conversation that happened, kept as a scenario: what `acp-bridge serve --trace FOLDER` writes for a bug report.
 
-Owns the traced wire, which notes every line of both directions with known secrets left out, and what a scenario is
-made of it. While the agent runs the folder grows: `trace.txt`, `trace.json`, and `model/` by a `record:` route. At the
-end, or later by `python -m acp_bridge.testing FOLDER` if the agent was killed, `write_scenario` adds the rest:
-`scenario.toml`, the files that the tools read, and what is expected.
+Owns the traced wire, which notes every line of both directions with known secrets left out, and the folder. While the
+agent runs it grows: `trace.txt`, `trace.json`, and `model/` by a `record:` route. At the end, or later by
+`python -m acp_bridge.testing FOLDER` if the agent was killed, `write_scenario` adds the rest: `scenario.toml` (made by
+`scenario_writer`), the files that the tools read, and what is expected.
 
 Replaying a trace runs its commands again, in a folder of the run: read a stranger's before you play it. What a trace
 cannot hold: a session that was made before it, and files that no tool named.
@@ -13,7 +13,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -21,10 +20,11 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.redaction import Secrets, secrets_in, secrets_in_arguments, together
 from acp_bridge.rpc import Wire
 
-from .facts import log_records, read_regular
-from .normal import Names, normal_frames
-from .normal_log import normal_log
-from .process import Line, parsed_or_text
+from .artifacts import log_records, read_regular
+from .frame import Frame, parse_or_text
+from .log_normalization import normalize_log
+from .normalization import Names, normalize_frames
+from .scenario_writer import TracedExchange
 from .snapshot import compact, frames_text
 
 Json: TypeAlias = dict[str, Any]
@@ -37,7 +37,7 @@ class TracedWire(Wire):
         super().__init__(wire._source, wire._sink)  # noqa: SLF001  the same descriptors, which nobody reads yet
         _make(folder)
         self.secrets = secrets
-        self._file = open(_created(folder / "trace.txt"), "wb", buffering=0)  # noqa: SIM115 - what is noted stays
+        self._file = open(_create(folder / "trace.txt"), "wb", buffering=0)  # noqa: SIM115 - what is noted stays
         self._begun = b""
 
     async def receive(self) -> bytes:
@@ -55,7 +55,7 @@ class TracedWire(Wire):
 
     def _note(self, way: bytes, line: bytes) -> None:
         if b'"mcpServers"' in line:
-            self.secrets = self.secrets.with_more(secrets_of_servers(parsed_or_text(line.decode(errors="replace"))))
+            self.secrets = self.secrets.with_more(secrets_of_servers(parse_or_text(line.decode(errors="replace"))))
         line = self.secrets.hidden_bytes(line, mark=_MARK)
         if line.strip():
             self._file.write(way + line + b"\n")
@@ -79,9 +79,9 @@ def secrets_of_servers(message: Any) -> dict[str, str]:
 
 
 def _secrets_of_server(server: Json) -> dict[str, str]:
-    args = [argument for argument in _listed(server.get("args")) if isinstance(argument, str)]
+    args = [argument for argument in _as_list(server.get("args")) if isinstance(argument, str)]
     found = together(secrets_in_arguments(args), secrets_in({"URL": str(server.get("url", ""))}))
-    for variable in (*_listed(server.get("env")), *_listed(server.get("headers"))):
+    for variable in (*_as_list(server.get("env")), *_as_list(server.get("headers"))):
         match variable:
             case {"name": str(name), "value": str(value)}:
                 found = together(found, secrets_in({name: value}))
@@ -90,7 +90,7 @@ def _secrets_of_server(server: Json) -> dict[str, str]:
     return found
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
@@ -129,8 +129,8 @@ def write_scenario(folder: Path, secrets: Secrets = Secrets()) -> None:  # noqa:
 
     facts: Json = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
     text = (folder / "trace.txt").read_text(encoding="utf-8", errors="replace")
-    lines = [Line(line[0], parsed_or_text(line[2:])) for line in text.split("\n") if line]
-    trace = _Trace(lines, Path(facts["home"]))
+    frames = [Frame(line[0], parse_or_text(line[2:])) for line in text.split("\n") if line]
+    trace = TracedExchange(frames, Path(facts["home"]))
     names = Names(trace.tokens(facts["route"]))
     logs = [log_records(trace.home / "sessions", session) for session in trace.sessions]
     write(folder / "scenario.toml", trace.scenario(names, facts["agent"]))
@@ -139,10 +139,10 @@ def write_scenario(folder: Path, secrets: Secrets = Secrets()) -> None:  # noqa:
     for path in (folder / "model").glob("[0-9]*.json"):
         answer: Json = json.loads(path.read_text(encoding="utf-8"))
         answer.pop("request", None)  # a refresh says it as snapshots do
-        write(path, names.named(json.dumps(answer, ensure_ascii=False, indent=2)) + "\n")
-    ended = [*trace.as_played(), Line("#", "end of input, exit 0")]
-    write(folder / "expected" / "frames.txt", frames_text(normal_frames(ended, names)))
-    log = (record for records in logs if records for record in normal_log(records, names))
+        write(path, names.apply(json.dumps(answer, ensure_ascii=False, indent=2)) + "\n")
+    ended = [*trace.as_played(), Frame("#", "end of input, exit 0")]
+    write(folder / "expected" / "frames.txt", frames_text(normalize_frames(ended, names)))
+    log = (record for records in logs if records for record in normalize_log(records, names))
     write(folder / "expected" / "log.jsonl", "".join(f"{compact(record)}\n" for record in log))
 
 
@@ -180,7 +180,7 @@ def _make(folder: Path) -> None:
         each.mkdir(mode=0o700)
 
 
-def _created(path: Path) -> int:
+def _create(path: Path) -> int:
     """Return a descriptor of a file for its owner alone, emptied; a link in its place is not followed."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     os.fchmod(fd, 0o600)
@@ -188,148 +188,5 @@ def _created(path: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    with open(_created(path), "w", encoding="utf-8") as file:
+    with open(_create(path), "w", encoding="utf-8") as file:
         file.write(text)
-
-
-@dataclass(slots=True)
-class _Trace:
-    """The noted lines, and what a script can be made of."""
-
-    lines: list[Line]
-    home: Path
-    cwd: str = ""
-    sessions: list[str] = field(default_factory=list[str])
-
-    def __post_init__(self) -> None:
-        news = {line.message["id"]: line for line in self.lines if line.way == ">" and line.method == "session/new"}
-        for line in self.lines:
-            if line.is_agents_answer and line.message["id"] in news and "sessionId" in line.result:
-                self.sessions.append(line.result["sessionId"])
-                self.cwd = self.cwd or str(news[line.message["id"]].params["cwd"]).rstrip("/")
-
-    def tokens(self, route: str) -> dict[str, str]:
-        """Return what the names of the scenario stood for."""
-        named = {"<home>/bridge": str(self.home), "<workspace>": self.cwd, "replay:<run>/model": route}
-        sessions = {f"<session-{number}>": session for number, session in enumerate(self.sessions, 1)}
-        return {token: text for token, text in {**named, **sessions}.items() if text}
-
-    def as_played(self) -> Iterator[Line]:
-        """Yield the lines as a scenario plays them: the client's requests numbered from 1, in one form."""
-        ids: dict[Any, int] = {}
-        for line in self.lines:
-            said = line.message
-            if line.way == ">" and line.method:
-                number = {"id": ids.setdefault(said["id"], len(ids) + 1)} if "id" in said else {}
-                said = {"jsonrpc": "2.0", **number, "method": line.method, "params": said.get("params", {})}
-            elif line.is_agents_answer and said["id"] in ids:
-                said = {**said, "id": ids[said["id"]]}
-            yield Line(line.way, said or line.said)
-
-    # --- the script ---
-
-    def scenario(self, names: Names, settings: Mapping[str, str]) -> str:
-        """Return `scenario.toml`."""
-        parts = ['about = "a conversation that was traced: say in one line what went wrong in it"\ntraced = true\n']
-        if settings:
-            parts.append("[agent]\n" + "".join(f"{_key(key)} = {_toml(value)}\n" for key, value in settings.items()))
-        if buffers := self._buffers():
-            parts.append(f"[editor]\nbuffers = {_toml(buffers)}\n")
-        parts += [
-            "[[step]]\n" + "".join(f"{_key(key)} = {_toml(value)}\n" for key, value in step.items())
-            for step in self._steps()
-        ]
-        return names.named("\n".join(parts))
-
-    def _steps(self) -> Iterator[Json]:
-        """Yield a step for each line of the client's, behind waits for what it had seen by then."""
-        for place, line in enumerate(self.lines):
-            if line.way != ">" or not line.method:
-                continue
-            yield from self._waits(place)
-            if "id" not in line.message:
-                yield {"do": "notify", "method": line.method, "params": line.params}
-                continue
-            step: Json = {"do": "request", "method": line.method, "params": line.params}
-            until = self._answered_at(line.message["id"], place)
-            if any(other.way == ">" and other.method for other in self.lines[place + 1 : until]):
-                step["background"] = True
-            answers, forms = self._given(place, until)
-            yield step | ({"answers": answers} if answers else {}) | ({"forms": forms} if forms else {})
-
-    def _waits(self, place: int) -> Iterator[Json]:
-        """Yield a wait for the last thing seen of a turn that was under way when the client spoke again."""
-        seen = self.lines[place - 1].update if place else {}
-        pending = [
-            line
-            for at, line in enumerate(self.lines[:place])
-            if line.way == ">" and line.method and "id" in line.message
-            if self._answered_at(line.message["id"], at) > place
-        ]
-        spoke = [at for at, line in enumerate(self.lines[:place]) if line.way == ">" and line.method]
-        earlier = [at for at in spoke[:-1] if "id" in self.lines[at].message]
-        if not pending and any(self._answered_at(self.lines[at].message["id"], at) > spoke[-1] for at in earlier):
-            yield {"do": "wait", "response": True}
-        if pending and seen:
-            keep = ("sessionUpdate", "toolCallId", "status", "messageId", "currentModeId", "title")
-            yield {"do": "wait", "update": {key: seen[key] for key in keep if key in seen}}
-            if seen.get("status") == "in_progress":
-                yield {"do": "wait", "event": {"type": "tool/call", "data": {"callId": seen["toolCallId"]}}}
-
-    def _answered_at(self, request_id: Any, place: int) -> int:
-        for at in range(place + 1, len(self.lines)):
-            if self.lines[at].is_agents_answer and self.lines[at].message["id"] == request_id:
-                return at
-        return len(self.lines)
-
-    def _given(self, start: int, end: int) -> tuple[list[str], list[Any]]:
-        """Return how the client answered what it was asked between two places."""
-        answers: list[str] = []
-        forms: list[Any] = []
-        for asked, answer in self._questions(start, end):
-            result = answer.result if answer is not None else {}
-            if asked.method == "session/request_permission":
-                outcome = result.get("outcome", {})
-                cancelled = "cancelled" if outcome.get("outcome") == "cancelled" else "error"
-                chosen = f"option:{outcome['optionId']}" if "optionId" in outcome else cancelled
-                answers.append(chosen if answer is not None else "none")
-            elif asked.method == "elicitation/create":
-                accepted: Any = result.get("content")
-                forms.append(accepted if accepted is not None else str(result.get("action", "none")))
-        return answers, forms
-
-    def _questions(self, start: int, end: int) -> Iterator[tuple[Line, Line | None]]:
-        for line in self.lines[start:end]:
-            if line.way == "<" and line.method and "id" in line.message:
-                mine = (
-                    o
-                    for o in self.lines[start:]
-                    if o.way == ">" and o.answers and o.message["id"] == line.message["id"]
-                )
-                yield line, next(mine, None)
-
-    def _buffers(self) -> dict[str, str]:
-        """Return what the editor had open, as the agent first read it."""
-        found: dict[str, str] = {}
-        for asked, answer in self._questions(0, len(self.lines)):
-            if asked.method == "fs/read_text_file" and answer is not None and "content" in answer.result:
-                found.setdefault(str(asked.params.get("path")), answer.result["content"])
-        return found
-
-
-def _key(text: str) -> str:
-    return text if text.replace("_", "").replace("-", "").isalnum() and text.isascii() else json.dumps(text)
-
-
-def _toml(value: Any) -> str:
-    """Return a value as TOML; a null, which TOML lacks, is left out of its table (protocol: absent equals null)."""
-    match value:
-        case bool() | int() | float():
-            return json.dumps(value)
-        case dict():
-            members = ((key, item) for key, item in cast("Json", value).items() if item is not None)
-            return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in members) + " }" if value else "{}"
-        case list():
-            return "[" + ", ".join(_toml(item) for item in cast("list[Any]", value) if item is not None) + "]"
-        case _:
-            return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

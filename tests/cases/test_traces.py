@@ -15,7 +15,7 @@ from acp_bridge.llm.script import script_from
 from acp_bridge.redaction import Secrets
 from acp_bridge.rpc import Wire
 from acp_bridge.testing import TracedWire, begin_trace, write_scenario
-from acp_bridge.testing.facts import log_records
+from acp_bridge.testing.artifacts import log_records
 from acp_bridge.testing.trace import files_before, secrets_of_servers
 
 

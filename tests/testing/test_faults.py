@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from acp_bridge.testing.place import made_place
 from acp_bridge.testing.play import play
+from acp_bridge.testing.sandbox import make_sandbox
 from acp_bridge.testing.scenario import read_scenario
-from acp_bridge.testing.snapshot import consumption, differences, gaps, rendered
+from acp_bridge.testing.snapshot import consumption, differences, gaps, render
 
 from .faulty_agent import FAULTS
 
@@ -63,15 +63,15 @@ def said_of(scenario_name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> 
     """Return what a run of a scenario against an agent with a fault is told."""
     monkeypatch.setattr("acp_bridge.testing.process.WAIT_S", 8.0)
     scenario = read_scenario(LIBRARY / scenario_name / "scenario.toml")
-    with made_place(scenario) as place:
-        played = play(scenario, place, (sys.executable, str(AGENT), fault))
-    begun = [line for line in played.lines if "protocolVersion" in line.result]
+    with make_sandbox(scenario) as sandbox:
+        played = play(scenario, sandbox, (sys.executable, str(AGENT), fault))
+    begun = [line for line in played.frames if "protocolVersion" in line.result]
     assert begun, f"the faulty agent did not even begin, so nothing is shown: {played.faults}"
     return [
         *played.faults,
         *consumption(played, scenario, summaries=True),
         *gaps(played),
-        *differences(rendered(played, scenario), scenario),
+        *differences(render(played, scenario), scenario),
     ]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from acp_bridge.llm.replay import _told
 from acp_bridge.session import Log, decode_header, decode_record
-from acp_bridge.testing.place import made_place
 from acp_bridge.testing.play import play
+from acp_bridge.testing.sandbox import make_sandbox
 from acp_bridge.testing.scenario import read_scenario
 
 LIBRARY = Path(__file__).parents[2] / "fixtures" / "snapshots"
@@ -34,8 +34,8 @@ AGENT = (sys.executable, "-m", "acp_bridge", "serve")
 )
 def test_each_request_can_be_rebuilt_from_the_log(name: str) -> None:
     scenario = read_scenario(LIBRARY / name / "scenario.toml")
-    with made_place(scenario) as place:
-        played = play(scenario, place, AGENT)
+    with make_sandbox(scenario) as sandbox:
+        played = play(scenario, sandbox, AGENT)
     assert not played.faults
     [[head, *records]] = played.logs.values()
     log = Log(decode_header(head["session"]), clock=lambda: 0)

@@ -10,8 +10,8 @@ import pytest
 from acp_bridge.errors import ConfigError
 from acp_bridge.testing import begin_trace
 from acp_bridge.testing.items import replay
-from acp_bridge.testing.place import made_place
 from acp_bridge.testing.play import play
+from acp_bridge.testing.sandbox import make_sandbox
 from acp_bridge.testing.scenario import read_scenario
 
 pytestmark = pytest.mark.slow
@@ -24,8 +24,8 @@ AGENT = (sys.executable, "-m", "acp_bridge", "serve")
 def traced(name: str, folder: Path, **env: str) -> None:
     """Play a scenario of the library against an agent that traces it."""
     scenario = read_scenario(LIBRARY / name / "scenario.toml")
-    with made_place(scenario) as place:
-        played = play(scenario, place, (sys.executable, "-m", "acp_bridge", "serve", "--trace", str(folder)), env=env)
+    with make_sandbox(scenario) as sandbox:
+        played = play(scenario, sandbox, (sys.executable, "-m", "acp_bridge", "serve", "--trace", str(folder)), env=env)
     faults = [fault for fault in played.faults if "never asked" not in fault]
     assert not faults, faults
 
@@ -62,8 +62,8 @@ def test_a_killed_agents_trace_can_be_finished_later(tmp_path: Path) -> None:
     folder = tmp_path / "trace"
     scenario = read_scenario(LIBRARY / "recovery" / "killed_behind_the_answer" / "scenario.toml")
     first = replace(scenario, steps=scenario.steps[:4])
-    with made_place(first) as place:
-        play(first, place, (sys.executable, "-m", "acp_bridge", "serve", "--trace", str(folder)))
+    with make_sandbox(first) as sandbox:
+        play(first, sandbox, (sys.executable, "-m", "acp_bridge", "serve", "--trace", str(folder)))
         assert not (folder / "scenario.toml").exists()
         subprocess.run([sys.executable, "-m", "acp_bridge.testing", str(folder)], check=True, timeout=30)
     replay(read_scenario(folder / "scenario.toml"), AGENT)

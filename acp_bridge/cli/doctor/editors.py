@@ -53,7 +53,7 @@ class _Editor:
         return any(map(shutil.which, self.commands)) or any(path.is_dir() for path in self.folders)
 
 
-def _known() -> Iterator[_Editor]:
+def _installable() -> Iterator[_Editor]:
     home, config = Path.home(), config_folder()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     zed, acpx = ("zed", "zeditor", "zedit"), (home / ".acpx",)
@@ -77,7 +77,7 @@ def _known() -> Iterator[_Editor]:
 
 def editors() -> list[Check]:
     """Look for editors; one line for each that is found."""
-    found = [_check(editor) for editor in _known() if editor.is_here]
+    found = [_check(editor) for editor in _installable() if editor.is_here]
     if not found:
         return [
             Check(

@@ -269,7 +269,7 @@ class _Builder:
                 case Thought():
                     if block.text.strip():
                         self.entries.append(Thinking(text=block.text))
-                case ToolRequest(name="update_plan") if self.calls.succeeded(block.call_id):
+                case ToolRequest(name="update_plan") if self.calls.is_done(block.call_id):
                     pass  # the plan itself stands there
                 case ToolRequest():
                     self.entries.append(self.calls.card(block))

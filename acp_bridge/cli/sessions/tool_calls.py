@@ -58,7 +58,7 @@ class ToolCalls:
                     pass
         return cls(results, frozenset(begun), permissions)
 
-    def succeeded(self, call_id: str) -> bool:
+    def is_done(self, call_id: str) -> bool:
         """Return whether the call has a result that is no error."""
         result = self.results.get(call_id)
         return result is not None and not result.is_error

@@ -17,7 +17,7 @@ from .scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Sandbox:
     """The folders of one run."""
 
     run: Path
@@ -48,42 +48,42 @@ class Place:
 
 
 @contextmanager
-def made_place(scenario: Scenario) -> Generator[Place]:
+def make_sandbox(scenario: Scenario) -> Generator[Sandbox]:
     """Make the folders of a run; they are removed at its end."""
     run = Path(tempfile.gettempdir()).resolve() / f"acp-{secrets.token_hex(6)}"  # no name that Markdown could read
     run.mkdir(mode=0o700)
-    place = Place(run)
+    sandbox = Sandbox(run)
     try:
-        for folder in (place.home, run / "tmp", place.model):
+        for folder in (sandbox.home, run / "tmp", sandbox.model):
             folder.mkdir()
         source = scenario.folder / "workspace"
         if source.is_dir():
-            shutil.copytree(source, place.workspace, symlinks=True)
+            shutil.copytree(source, sandbox.workspace, symlinks=True)
         else:
-            place.workspace.mkdir()
+            sandbox.workspace.mkdir()
         for file in sorted((scenario.folder / "model").glob("*.json")):
             text = file.read_text(encoding="utf-8")
-            for token, path in place.tokens().items():
+            for token, path in sandbox.tokens().items():
                 text = text.replace(token, json.dumps(path)[1:-1])
-            (place.model / file.name).write_text(text, encoding="utf-8")
-        (place.model / "served.jsonl").touch()
-        yield place
+            (sandbox.model / file.name).write_text(text, encoding="utf-8")
+        (sandbox.model / "served.jsonl").touch()
+        yield sandbox
     finally:
         shutil.rmtree(run, ignore_errors=True)
 
 
-def environment(place: Place, route: str, settings: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+def environment(sandbox: Sandbox, route: str, settings: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Return the agent's environment: nothing of the surroundings but the way to programs."""
     made = {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "LANG": "C.UTF-8",
-        "HOME": str(place.home),
-        "TMPDIR": str(place.run / "tmp"),
-        "XDG_CONFIG_HOME": str(place.home / "config"),
-        "ACP_BRIDGE_HOME": str(place.home / "bridge"),
+        "HOME": str(sandbox.home),
+        "TMPDIR": str(sandbox.run / "tmp"),
+        "XDG_CONFIG_HOME": str(sandbox.home / "config"),
+        "ACP_BRIDGE_HOME": str(sandbox.home / "bridge"),
         "ACP_BRIDGE_LOG": "warning",
     }
     told = dict(settings)
-    for token, path in place.tokens().items():
+    for token, path in sandbox.tokens().items():
         told = {name: value.replace(token, path) for name, value in told.items()}
     return {**made, **more, **told, "ACP_BRIDGE_MODEL": route}

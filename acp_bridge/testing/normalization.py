@@ -1,11 +1,12 @@
 """What two runs of one scenario may differ in, taken out; and nothing else.
 
 Pure and idempotent: what is normal stays as it is. Each rule is a function whose docstring says what it takes and why
-no real change can hide behind it; they are applied in the order of `normal_frames` and, for the log and the model's
-requests, of `normal_log` next door.
+no real change can hide behind it; they are applied in the order of `normalize_frames` and, for the log and the model's
+requests, of `normalize_log` next door.
 
-What no rule touches: the order of frames (but for `sunk`), every word, every number that counts something, the ids that
-the client chose, their JSON type in the answer, stop reasons, error codes, which facts are logged and in which order.
+What no rule touches: the order of frames (but for `place_final_statuses`), every word, every number that counts
+something, the ids that the client chose, their JSON type in the answer, stop reasons, error codes, which facts are
+logged and in which order.
 """
 
 import json
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
-from .process import Line
+from .frame import Frame
 
 Json: TypeAlias = dict[str, Any]
 
@@ -30,7 +31,7 @@ class Names:
 
     tokens: Mapping[str, str]
 
-    def named(self, text: str) -> str:
+    def apply(self, text: str) -> str:
         """Rule *names*: a path that the run was given, or a session's id, becomes its name, wherever it stands.
 
         Paths also as their links resolve or do not (macOS), inside `file:` addresses, command lines and sentences; the
@@ -52,15 +53,15 @@ def _spelt(path: str) -> Iterable[str]:
         yield path.removeprefix("/private")
 
 
-def walked(value: Any, text: Callable[[str], str]) -> Any:
+def map_texts(value: Any, text: Callable[[str], str]) -> Any:
     """Return JSON with every text, and every member's name, put through `text`."""
     match value:
         case str():
             return text(value)
         case dict():
-            return {text(key): walked(item, text) for key, item in cast("Json", value).items()}
+            return {text(key): map_texts(item, text) for key, item in cast("Json", value).items()}
         case list():
-            return [walked(item, text) for item in cast("list[Any]", value)]
+            return [map_texts(item, text) for item in cast("list[Any]", value)]
         case _:
             return value
 
@@ -68,13 +69,13 @@ def walked(value: Any, text: Callable[[str], str]) -> Any:
 # --- frames ---
 
 
-def normal_frames(lines: Iterable[Line], names: Names) -> list[Line]:
+def normalize_frames(frames: Iterable[Frame], names: Names) -> list[Frame]:
     """Return the exchange as it is compared."""
-    named = [replace(line, said=walked(line.said, names.named)) for line in lines]
-    return joined(sunk(without_passing_output(renumbered(dated(named)))))
+    named = [replace(frame, body=map_texts(frame.body, names.apply)) for frame in frames]
+    return join_chunks(place_final_statuses(without_passing_output(number_ids(without_times(named)))))
 
 
-def dated(lines: Sequence[Line]) -> list[Line]:
+def without_times(frames: Sequence[Frame]) -> list[Frame]:
     """Rule *times*: `updatedAt` in RFC 3339 with milliseconds becomes `<time>`, the program's version `<version>`.
 
     Another form of time stays, so that a change of the form shows.
@@ -94,10 +95,10 @@ def dated(lines: Sequence[Line]) -> list[Line]:
             case _:
                 return value
 
-    return [replace(line, said=walk(line.said, "")) for line in lines]
+    return [replace(frame, body=walk(frame.body, "")) for frame in frames]
 
 
-def renumbered(lines: Sequence[Line]) -> list[Line]:
+def number_ids(frames: Sequence[Frame]) -> list[Frame]:
     """Rule *ids*: ids that the agent chose are numbered as they appear: its requests `a1`, `a2`, and made-up messages.
 
     Its requests by (direction, run, id): an answer to another question gets another number. Message ids that are made
@@ -110,16 +111,16 @@ def renumbered(lines: Sequence[Line]) -> list[Line]:
     def number(run: int, request_id: Any) -> str:
         return asked.setdefault((run, json.dumps(request_id)), f"a{len(asked) + 1}")
 
-    found: list[Line] = []
-    for line in lines:
-        run += line.way == "#"
-        said = line.message
-        ours = line.way == ("<" if line.method else ">")
+    found: list[Frame] = []
+    for frame in frames:
+        run += frame.direction == "#"
+        said = frame.message
+        ours = frame.direction == ("<" if frame.method else ">")
         if ours and "id" in said:
             said = said | {"id": number(run, said["id"])}
-        elif line.way == "<" and line.method == "$/cancel_request" and "requestId" in line.params:
-            said = said | {"params": line.params | {"requestId": number(run, line.params["requestId"])}}
-        found.append(replace(line, said=made.renumbered(said, line.session)) if said else line)
+        elif frame.direction == "<" and frame.method == "$/cancel_request" and "requestId" in frame.params:
+            said = said | {"params": frame.params | {"requestId": number(run, frame.params["requestId"])}}
+        found.append(replace(frame, body=made.apply(said, frame.session)) if said else frame)
     return found
 
 
@@ -129,18 +130,18 @@ class Numbers:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], dict[str, str]] = {}
 
-    def renumbered(self, value: Any, session: str) -> Any:
+    def apply(self, value: Any, session: str) -> Any:
         match value:
             case dict():
                 table = cast("Json", value)
                 return {
                     key: self._one(item, session)
                     if key in ("id", "messageId") and isinstance(item, str)
-                    else self.renumbered(item, session)
+                    else self.apply(item, session)
                     for key, item in table.items()
                 }
             case list():
-                return [self.renumbered(item, session) for item in cast("list[Any]", value)]
+                return [self.apply(item, session) for item in cast("list[Any]", value)]
             case _:
                 return value
 
@@ -152,25 +153,25 @@ class Numbers:
         return known.setdefault(text, f"{found[1]}-{len(known) + 1}{found[2]}")
 
 
-def joined(lines: Sequence[Line]) -> list[Line]:
+def join_chunks(frames: Sequence[Frame]) -> list[Frame]:
     """Rule *chunks*: neighbouring text chunks of one message become one; how a text was cut says nothing.
 
     Only neighbours: a frame in between, another message, kind or session keeps them apart.
     """
-    found: list[Line] = []
-    for line in lines:
-        key, text = _chunk(line)
+    found: list[Frame] = []
+    for frame in frames:
+        key, text = _chunk(frame)
         before, earlier = _chunk(found[-1]) if found else (None, "")
         if key is not None and key == before:
-            found[-1] = _with_text(line, earlier + text)
+            found[-1] = _with_text(frame, earlier + text)
         else:
-            found.append(line)
+            found.append(frame)
     return found
 
 
-def _chunk(line: Line) -> tuple[Any, str]:
+def _chunk(frame: Frame) -> tuple[Any, str]:
     """Return what makes a text chunk one of its message, and its text; None if it is no such chunk."""
-    update = line.update
+    update = frame.update
     content = update.get("content")
     kind = update.get("sessionUpdate")
     if not isinstance(kind, str) or kind not in _CHUNKS:
@@ -178,31 +179,31 @@ def _chunk(line: Line) -> tuple[Any, str]:
     if not isinstance(content, dict) or set(cast("Json", content)) != {"type", "text"}:
         return None, ""
     return (
-        line.session,
+        frame.session,
         kind,
         update.get("messageId"),
         set(update) == {"sessionUpdate", "messageId", "content"},
     ), cast("Json", content)["text"]
 
 
-def _with_text(line: Line, text: str) -> Line:
-    params = line.said["params"]
+def _with_text(frame: Frame, text: str) -> Frame:
+    params = frame.body["params"]
     update = params["update"]
     content = update["content"] | {"text": text}
-    return replace(line, said=line.said | {"params": params | {"update": update | {"content": content}}})
+    return replace(frame, body=frame.body | {"params": params | {"update": update | {"content": content}}})
 
 
-def without_passing_output(lines: Sequence[Line]) -> list[Line]:
+def without_passing_output(frames: Sequence[Frame]) -> list[Frame]:
     """Rule *output*: what a running command has put out so far (`tool_call_update` without a status) is left out.
 
     It shows how fast two processes ran. The whole output is in the call's last update. One that comes when its call is
     settled is kept: that would be a fault.
     """
     settled: set[tuple[str, str]] = set()
-    found: list[Line] = []
-    for line in lines:
-        update = line.update
-        call = (line.session, str(update.get("toolCallId")))
+    found: list[Frame] = []
+    for frame in frames:
+        update = frame.update
+        call = (frame.session, str(update.get("toolCallId")))
         if update.get("status") in _FINAL:
             settled.add(call)
         passing = update.get("sessionUpdate") == "tool_call_update" and set(update) == {
@@ -211,11 +212,11 @@ def without_passing_output(lines: Sequence[Line]) -> list[Line]:
             "content",
         }
         if not passing or call in settled:
-            found.append(line)
+            found.append(frame)
     return found
 
 
-def sunk(lines: Sequence[Line]) -> list[Line]:
+def place_final_statuses(frames: Sequence[Frame]) -> list[Frame]:
     """Rule *settled*: a call's final status stands at the earliest place that its call allows.
 
     It is shown once its result is on disk, and the disk takes its time: meanwhile the next call may have been shown or
@@ -223,41 +224,41 @@ def sunk(lines: Sequence[Line]) -> list[Line]:
     frame of its own call, an answer of the agent's, a request of the client's, or anything else. Final statuses that
     then stand side by side are in the order of their calls: those ran side by side.
     """
-    found: list[Line] = []
-    for line in lines:
-        call = _final(line)
+    found: list[Frame] = []
+    for frame in frames:
+        call = _final(frame)
         place = len(found)
         if call is not None:
             questions = _questions(found)
-            while place and _passable(found[place - 1], line, call, questions):
+            while place and _passable(found[place - 1], frame, call, questions):
                 place -= 1
-        found.insert(place, line)
+        found.insert(place, frame)
     return found
 
 
-def _final(line: Line) -> str | None:
-    update = line.update
+def _final(frame: Frame) -> str | None:
+    update = frame.update
     if update.get("sessionUpdate") == "tool_call_update" and update.get("status") in _FINAL:
         return str(update.get("toolCallId"))
     return None
 
 
-def _questions(lines: Iterable[Line]) -> dict[Any, str]:
+def _questions(frames: Iterable[Frame]) -> dict[Any, str]:
     """Return the call of each permission question by the question's id."""
     return {
-        line.message["id"]: str(line.params.get("toolCall", {}).get("toolCallId"))
-        for line in lines
-        if line.way == "<" and line.method == "session/request_permission" and "id" in line.message
+        frame.message["id"]: str(frame.params.get("toolCall", {}).get("toolCallId"))
+        for frame in frames
+        if frame.direction == "<" and frame.method == "session/request_permission" and "id" in frame.message
     }
 
 
-def _passable(other: Line, line: Line, call: str, questions: Mapping[Any, str]) -> bool:
+def _passable(other: Frame, frame: Frame, call: str, questions: Mapping[Any, str]) -> bool:
     """Return whether the final status of `call` may stand before `other`."""
-    if other.way == "<" and other.method == "session/update":
-        if (final := _final(other)) is not None and other.session == line.session:
+    if other.direction == "<" and other.method == "session/update":
+        if (final := _final(other)) is not None and other.session == frame.session:
             return final > call
         own = other.update.get("toolCallId") == call
-        return not (own and other.session == line.session)
-    asks = other.way == "<" and other.method == "session/request_permission"
-    answers = other.way == ">" and other.answers
+        return not (own and other.session == frame.session)
+    asks = other.direction == "<" and other.method == "session/request_permission"
+    answers = other.direction == ">" and other.answers
     return (asks or answers) and questions.get(other.message.get("id"), call) != call

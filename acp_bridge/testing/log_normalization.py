@@ -1,7 +1,7 @@
 """What two runs of one scenario may differ in, taken out of the log and of what the model was asked.
 
-The other half of `normal`: pure, idempotent, one function a rule. No rule touches which facts are logged, in which
-order, or a word of them.
+The other half of `normalization`: pure, idempotent, one function a rule. No rule touches which facts are logged, in
+which order, or a word of them.
 """
 
 import hashlib
@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
-from .normal import Names, Numbers, walked
+from .normalization import Names, Numbers, map_texts
 
 Json: TypeAlias = dict[str, Any]
 
 _DIGEST = re.compile(r"#[0-9a-f]{8}")
 
 
-def normal_log(records: Sequence[Json], names: Names, *, whole_header: bool = False) -> list[Json]:
+def normalize_log(records: Sequence[Json], names: Names, *, whole_header: bool = False) -> list[Json]:
     """Return a session's log as it is compared: header first."""
-    named = [cast("Json", walked(record, names.named)) for record in records]
+    named = [cast("Json", map_texts(record, names.apply)) for record in records]
     bare = [without_envelope(record) for record in named]
-    found = by_call(without_superseded(bare))
+    found = order_by_call(without_superseded(bare))
     numbers = Numbers()
-    found = [cast("Json", numbers.renumbered(record, "")) for record in found]
+    found = [cast("Json", numbers.apply(record, "")) for record in found]
     return found if whole_header else [with_digests(record) for record in found]
 
 
@@ -67,7 +67,7 @@ def without_superseded(records: Sequence[Json]) -> list[Json]:
     return found
 
 
-def by_call(records: Sequence[Json]) -> list[Json]:
+def order_by_call(records: Sequence[Json]) -> list[Json]:
     """Rule *side by side*: neighbouring results stand in the order of their calls, which ran side by side."""
     found: list[Json] = []
     for record in records:
@@ -110,11 +110,11 @@ def digest(value: Any) -> str:
 # --- the model ---
 
 
-def normal_requests(served: Iterable[Json], names: Names) -> list[Json]:
+def normalize_requests(served: Iterable[Json], names: Names) -> list[Json]:
     """Return what the model was asked, as it is compared: rule *names*, and the system prompt as rule *header*."""
     found: list[Json] = []
     for request in served:
-        named = cast("Json", walked(request, names.named))
+        named = cast("Json", map_texts(request, names.apply))
         system = str(named["system"])
         found.append(named | {"system": system if _DIGEST.fullmatch(system) else digest(system)})
     return found

@@ -1,18 +1,16 @@
-"""What a run has brought about, and whether it is what a scenario expects of it.
+"""What a scenario expects of a run, held against the run as it stands.
 
 Owns the meaning of each `expect` key and of a partial match: a table matches if its members do, a list if each of its
-items is matched by one, text if it is equal, or, written `~text`, contained. Reads files and lines; changes nothing.
+items is matched by one, text if it is equal, or, written `~text`, contained. Changes nothing.
 """
 
 import json
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from .process import Line
+from .frame import Frame
 
 Json: TypeAlias = dict[str, Any]
 
@@ -34,44 +32,7 @@ def matches(pattern: Any, value: Any) -> bool:
             return type(pattern) is type(value) and pattern == value
 
 
-def read_regular(path: Path) -> bytes | None:
-    """Return what a file holds; None if it cannot be read, or what has its name is a link or no regular file.
-
-    What goes into a trace or a snapshot is handed on: it must not be a file that somebody has only pointed at.
-    """
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path.parent.resolve() == path.parent
-            return file.read() if regular else None
-    except OSError:
-        return None
-
-
-def log_records(sessions: Path, session_id: str) -> list[Json]:
-    """Return the whole lines of a session's log, its header first; none if there is no log."""
-    data = read_regular(sessions.resolve() / session_id / "log.jsonl")  # only the home itself may lie behind a link
-    if data is None:
-        return []
-    text = data.decode(errors="replace")
-    records: list[Json] = []
-    for line in text.split("\n")[:-1]:
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            break
-    return records
-
-
-def served_requests(model: Path) -> list[Json]:
-    """Return what the replayed model was asked so far."""
-    try:
-        lines = (model / "served.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-    except OSError:
-        return []
-    return [json.loads(line) for line in lines]
-
-
-def counted(pattern: Any, key: str = "type") -> tuple[Json, int | None]:
+def read_pattern(pattern: Any, key: str = "type") -> tuple[Json, int | None]:
     """Return a pattern as a table, and how many `times` it must hold; text stands for its kind alone."""
     table: Json = {key: pattern} if isinstance(pattern, str) else dict(pattern)
     times = table.pop("times", None)
@@ -79,16 +40,16 @@ def counted(pattern: Any, key: str = "type") -> tuple[Json, int | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RunState:
     """A run as it stands now.
 
     Attributes:
-        lines: from the last request on that was sent when none was under way.
+        frames: from the last request on that was sent when none was under way.
         turn_ids: the ids of the requests for a turn.
-        asked: how many permission questions came in `lines`.
+        asked: how many permission questions came in `frames`.
     """
 
-    lines: Sequence[Line]
+    frames: Sequence[Frame]
     turn_ids: frozenset[Any]
     workspace: Path
     log: Sequence[Json]
@@ -96,35 +57,35 @@ class Facts:
     stderr: str
     exit_code: int | None
 
-    def broken(self, expect: Mapping[str, Any]) -> Iterator[str]:
+    def unmet(self, expect: Mapping[str, Any]) -> Iterator[str]:
         """Yield, for each expectation that does not hold, which it is and what there is instead."""
         for key, wanted in expect.items():
-            yield from getattr(self, f"_{key}")(wanted)
+            yield from getattr(self, f"_check_{key}")(wanted)
 
     # --- answers ---
 
     @property
     def _answers(self) -> list[Json]:
-        return [line.message for line in self.lines if line.is_agents_answer]
+        return [frame.message for frame in self.frames if frame.is_agents_answer]
 
-    def _stop_reason(self, wanted: str) -> Iterator[str]:
-        turns = [line for line in self.lines if line.is_agents_answer and line.message["id"] in self.turn_ids]
-        found = [line.result.get("stopReason", line.message.get("error")) for line in turns]
+    def _check_stop_reason(self, wanted: str) -> Iterator[str]:
+        turns = [frame for frame in self.frames if frame.is_agents_answer and frame.message["id"] in self.turn_ids]
+        found = [frame.result.get("stopReason", frame.message.get("error")) for frame in turns]
         if not found or found[-1] != wanted:
             yield f"stop_reason should be {wanted!r}; the turn's answer is {found[-1] if found else 'missing'!r}"
 
-    def _error(self, code: int) -> Iterator[str]:
+    def _check_error(self, code: int) -> Iterator[str]:
         found = [said["error"] for said in self._answers if "error" in said]
         if not any(error.get("code") == code for error in found):
             yield f"an error {code} was expected; there are {found or [a.get('result') for a in self._answers]}"
 
-    def _error_contains(self, wanted: Any) -> Iterator[str]:
+    def _check_error_contains(self, wanted: Any) -> Iterator[str]:
         found = [json.dumps(said["error"], ensure_ascii=False) for said in self._answers if "error" in said]
-        for text in _listed(wanted):
+        for text in _as_list(wanted):
             if not any(text in error for error in found):
                 yield f"an error should say {text!r}; there are {found}"
 
-    def _result(self, wanted: Any) -> Iterator[str]:
+    def _check_result(self, wanted: Any) -> Iterator[str]:
         found = [said["result"] for said in self._answers if "result" in said]
         if not any(matches(wanted, result) for result in found):
             yield f"a result should have {wanted}; there are {found}"
@@ -133,18 +94,18 @@ class Facts:
 
     @property
     def _updates(self) -> list[Json]:
-        return [update for line in self.lines if (update := line.update)]
+        return [update for frame in self.frames if (update := frame.update)]
 
-    def _update(self, wanted: Any) -> Iterator[str]:
-        for pattern in _listed(wanted):
-            table, times = counted(pattern, "sessionUpdate")
+    def _check_update(self, wanted: Any) -> Iterator[str]:
+        for pattern in _as_list(wanted):
+            table, times = read_pattern(pattern, "sessionUpdate")
             count = sum(matches(table, update) for update in self._updates)
             if count == 0 or (times is not None and count != times):
                 yield f"an update {table} was expected{_times(times)}; it came {count} times"
 
-    def _no_update(self, wanted: Any) -> Iterator[str]:
-        for pattern in _listed(wanted):
-            table, _ = counted(pattern, "sessionUpdate")
+    def _check_no_update(self, wanted: Any) -> Iterator[str]:
+        for pattern in _as_list(wanted):
+            table, _ = read_pattern(pattern, "sessionUpdate")
             if found := [update for update in self._updates if matches(table, update)]:
                 yield f"no update {table} was expected; there is {found[0]}"
 
@@ -153,91 +114,93 @@ class Facts:
         chunks = (update for update in self._updates if update.get("sessionUpdate") == "agent_message_chunk")
         return "".join(str(chunk["content"].get("text", "")) for chunk in chunks)
 
-    def _text(self, wanted: Any) -> Iterator[str]:
-        for text in _listed(wanted):
+    def _check_text(self, wanted: Any) -> Iterator[str]:
+        for text in _as_list(wanted):
             if text not in self._said:
                 yield f"the agent should say {text!r}; it said {self._said!r}"
 
-    def _no_text(self, wanted: Any) -> Iterator[str]:
-        for text in _listed(wanted):
+    def _check_no_text(self, wanted: Any) -> Iterator[str]:
+        for text in _as_list(wanted):
             if text in self._said:
                 yield f"the agent should not say {text!r}; it said {self._said!r}"
 
-    def _asked(self, wanted: int) -> Iterator[str]:
-        questions = [line for line in self.lines if line.way == "<" and line.method == "session/request_permission"]
+    def _check_asked(self, wanted: int) -> Iterator[str]:
+        questions = [
+            frame for frame in self.frames if frame.direction == "<" and frame.method == "session/request_permission"
+        ]
         if len(questions) != wanted:
             yield f"{wanted} permission questions were expected; there were {len(questions)}"
 
     # --- the disk ---
 
-    def _file(self, wanted: Mapping[str, str]) -> Iterator[str]:
+    def _check_file(self, wanted: Mapping[str, str]) -> Iterator[str]:
         for name, text in wanted.items():
             found = _content(self.workspace / name)
             if found != text:
                 yield f"{name} should hold {text!r}; it holds {found!r}"
 
-    def _file_contains(self, wanted: Mapping[str, Any]) -> Iterator[str]:
+    def _check_file_contains(self, wanted: Mapping[str, Any]) -> Iterator[str]:
         for name, parts in wanted.items():
             found = _content(self.workspace / name)
             yield from (
                 f"{name} should hold {part!r}; it holds {found!r}"
-                for part in _listed(parts)
+                for part in _as_list(parts)
                 if part not in (found or "")
             )
 
-    def _no_file(self, wanted: Any) -> Iterator[str]:
-        yield from (f"{name} should not exist" for name in _listed(wanted) if (self.workspace / name).exists())
+    def _check_no_file(self, wanted: Any) -> Iterator[str]:
+        yield from (f"{name} should not exist" for name in _as_list(wanted) if (self.workspace / name).exists())
 
-    def _event(self, wanted: Any) -> Iterator[str]:
-        for pattern in _listed(wanted):
-            table, times = counted(pattern)
+    def _check_event(self, wanted: Any) -> Iterator[str]:
+        for pattern in _as_list(wanted):
+            table, times = read_pattern(pattern)
             count = sum(matches(table, record) for record in self.log)
             if count == 0 or (times is not None and count != times):
                 kinds = [record.get("type") for record in self.log]
                 yield f"the log should hold {table}{_times(times)}; it does {count} times, among {kinds}"
 
-    def _no_event(self, wanted: Any) -> Iterator[str]:
-        for pattern in _listed(wanted):
-            table, _ = counted(pattern)
+    def _check_no_event(self, wanted: Any) -> Iterator[str]:
+        for pattern in _as_list(wanted):
+            table, _ = read_pattern(pattern)
             if found := [record for record in self.log if matches(table, record)]:
                 yield f"the log should not hold {table}; it holds {found[0]}"
 
-    def _log_contains(self, wanted: Any) -> Iterator[str]:
+    def _check_log_contains(self, wanted: Any) -> Iterator[str]:
         text = json.dumps(list(self.log), ensure_ascii=False)
-        yield from (f"the log should mention {part!r}" for part in _listed(wanted) if part not in text)
+        yield from (f"the log should mention {part!r}" for part in _as_list(wanted) if part not in text)
 
-    def _no_log_contains(self, wanted: Any) -> Iterator[str]:
+    def _check_no_log_contains(self, wanted: Any) -> Iterator[str]:
         text = json.dumps(list(self.log), ensure_ascii=False)
-        yield from (f"the log should not mention {part!r}" for part in _listed(wanted) if part in text)
+        yield from (f"the log should not mention {part!r}" for part in _as_list(wanted) if part in text)
 
     # --- the model ---
 
-    def _request_contains(self, wanted: Any) -> Iterator[str]:
+    def _check_request_contains(self, wanted: Any) -> Iterator[str]:
         text = _words(self.requests[-1]) if self.requests else ""
         yield from (
-            f"the last model request should hold {p!r}; it is {text!r}" for p in _listed(wanted) if p not in text
+            f"the last model request should hold {p!r}; it is {text!r}" for p in _as_list(wanted) if p not in text
         )
 
-    def _no_request_contains(self, wanted: Any) -> Iterator[str]:
+    def _check_no_request_contains(self, wanted: Any) -> Iterator[str]:
         text = _words(self.requests[-1]) if self.requests else ""
         yield from (
-            f"the last model request should not hold {p!r}; it is {text!r}" for p in _listed(wanted) if p in text
+            f"the last model request should not hold {p!r}; it is {text!r}" for p in _as_list(wanted) if p in text
         )
 
-    def _requests(self, wanted: int) -> Iterator[str]:
+    def _check_requests(self, wanted: int) -> Iterator[str]:
         if len(self.requests) != wanted:
             yield f"the model should have been asked {wanted} times; it was {len(self.requests)} times"
 
     # --- the process ---
 
-    def _exit(self, wanted: int) -> Iterator[str]:
+    def _check_exit(self, wanted: int) -> Iterator[str]:
         if self.exit_code != wanted:
             yield f"the exit code should be {wanted}; it is {self.exit_code}"
 
-    def _stderr_contains(self, wanted: Any) -> Iterator[str]:
+    def _check_stderr_contains(self, wanted: Any) -> Iterator[str]:
         yield from (
             f"stderr should say {part!r}; it says {self.stderr!r}"
-            for part in _listed(wanted)
+            for part in _as_list(wanted)
             if part not in self.stderr
         )
 
@@ -272,5 +235,5 @@ def _times(times: int | None) -> str:
     return "" if times is None else f" {times} times"
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
