@@ -4,10 +4,9 @@ Owns the dressing of our request in Anthropic's shapes and the sending. What com
 Imported only when such a route is opened: the SDK costs most of a second.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, replace
-from typing import Any, assert_never, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, assert_never
 
 import anthropic
 
@@ -24,25 +23,24 @@ from acp_bridge.content import (
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
 from .anthropic_answer import AnthropicAnswer
-from .dress import Sent, arguments_object, dressed, link_text, resource_text, sent, thoughts_of, wire_id
+from .dress import Sent, arguments_object, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
-from .failures import provider_of
-from .model import Delta, Failed
-from .reading import answered
-from .refusals import once_more, seeing_less, wanted_members
+from .failures import Provider
+from .http_model import Rendered
 from .thinking import DEFAULT, OPTION, asked_of_claude
-from .wire import http_options, setting_up
+from .wire import RAW_RESPONSE, http_options, setting_up
 
+_Stream: TypeAlias = anthropic.AsyncStream[Any]
 _CACHED = {"type": "ephemeral"}
 _NOTHING: JsonObject = {"type": "text", "text": "(nothing)"}
 
 
-class AnthropicModel:
-    """One model behind Anthropic's API or a server that speaks it."""
+class AnthropicMessages:
+    """Messages, as Anthropic's SDK sends them."""
+
+    gives_back = False  # nobody who speaks this API was met who refuses what they gave
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._provider = provider_of(endpoint)
         timeout = anthropic.Timeout(endpoint.idle_s, connect=endpoint.connect_s)
         with setting_up(endpoint):
             self._client = anthropic.AsyncAnthropic(
@@ -54,47 +52,28 @@ class AnthropicModel:
                 timeout=timeout,
             )
 
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that fit, if known."""
-        return self._endpoint.context_window
+    def render(self, request: ModelRequest, endpoint: Endpoint) -> Rendered:
+        """Return the request as a message's."""
+        return render(request, endpoint)
 
-    @property
-    def takes_images(self) -> bool:
-        """Whether images are sent."""
-        return self._endpoint.takes_images
+    def begin_answer(self, provider: Provider) -> AnthropicAnswer:
+        """Return the reader of one answer."""
+        return AnthropicAnswer(provider)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
-        async with aclosing(self._answered(await dressed(request_body, request, self._endpoint))) as deltas:
-            async for delta in deltas:
-                yield self._learned(delta, request) if isinstance(delta, Failed) else delta
-
-    def _learned(self, failed: Failed, request: ModelRequest) -> Failed:
-        """Leave out from now on what the server says that it does not take."""
-        if (less := seeing_less(self._endpoint, failed, request)) != self._endpoint:
-            self._endpoint = less
-            return once_more(failed)
-        if news := wanted_members(failed) - self._endpoint.wanted:
-            self._endpoint = replace(self._endpoint, wanted=self._endpoint.wanted | news)
-            return once_more(failed)
-        return failed
-
-    def _answered(self, body: JsonObject) -> AsyncGenerator[Delta, None]:
-        messages = cast("Any", self._client.messages)  # typed for literal arguments, not for a mapping
-
-        def send() -> AbstractAsyncContextManager[Any]:
-            return messages.with_streaming_response.create(**body)
-
-        return answered(send, AnthropicAnswer(self._provider), self._provider, self._endpoint.stall_s)
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> Any:
+        """Send a request."""
+        options: Any = {"headers": {**RAW_RESPONSE, **headers}}
+        return await self._client.post(
+            "/v1/messages", cast_to=object, content=body, options=options, stream=True, stream_cls=_Stream
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
 
 
-def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
-    """Return the arguments of `messages.create`. Pure."""
+def render(request: ModelRequest, endpoint: Endpoint) -> Rendered:
+    """Return the body of a message's request, and its headers. Pure."""
     body: JsonObject = {
         "model": endpoint.model,
         "max_tokens": endpoint.max_output_tokens,
@@ -114,11 +93,8 @@ def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
     if "max_tokens" in options:
         body["max_tokens"] = options.pop("max_tokens")
     thinking = asked_of_claude(endpoint.model, level, body["max_tokens"], request.messages, request.route)
-    if headers := thinking.pop("extra_headers", None):
-        body["extra_headers"] = headers
-    if more := {**thinking, **options}:
-        body["extra_body"] = more
-    return body
+    headers: dict[str, str] = thinking.pop("extra_headers", {})
+    return Rendered({**body, **thinking, **options}, headers)
 
 
 @dataclass(frozen=True, slots=True)

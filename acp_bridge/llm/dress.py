@@ -6,11 +6,9 @@ Owns the words. Knows no provider's message shapes.
 import base64
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-import anyio.to_thread
 import orjson
 
 from acp_bridge.content import Image, JsonObject, Resource, ResourceLink, Thought
@@ -56,15 +54,6 @@ def thoughts_of(message: FromAssistant) -> str:
     thoughts = "".join(block.text for block in message.content if isinstance(block, Thought))
     called = ", ".join(f"{request.name} ({request.call_id})" for request in message.requests)
     return thoughts.strip() or (f"The next step: {called}." if called else "The answer follows.")
-
-
-async def dressed(
-    dress: Callable[[ModelRequest, Endpoint], JsonObject], request: ModelRequest, endpoint: Endpoint
-) -> JsonObject:
-    """Return a request in its provider's shapes; one with pictures in a thread: a megabyte takes milliseconds."""
-    if not request.files:
-        return dress(request, endpoint)
-    return await anyio.to_thread.run_sync(dress, request, endpoint, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.session import ModelRequest
 
 from .endpoint import Endpoint
+from .http_model import HttpModel
 from .model import Delta, Failed, Finished
-from .openai import OpenAIModel
+from .openai import OpenAIChat
 
 DEFAULT_CONTEXT = 16_384
 """Tokens of context if nobody says: the memory for it is taken at once, whatever a model could be trained for."""
@@ -60,7 +61,7 @@ class LocalModel:
         self._n_ctx = endpoint.context_window or DEFAULT_CONTEXT
         self._starting = anyio.Lock()
         self._child: _Child | None = None
-        self._served: OpenAIModel | None = None
+        self._served: HttpModel | None = None
         self._closed = False
 
     @property
@@ -91,7 +92,7 @@ class LocalModel:
         self._closed = True
         await self._discard()
 
-    async def _ready(self) -> OpenAIModel | Failed:
+    async def _ready(self) -> HttpModel | Failed:
         async with self._starting:
             if self._child is not None and self._child.ended() is not None:
                 await self._discard()
@@ -109,7 +110,7 @@ class LocalModel:
                 await self._discard()
                 return _failed(f"{self._path.name} could not be loaded: {reason}", retryable=False)
             endpoint = replace(self._endpoint, base_url=f"{url}/v1", key=child.key)
-            self._served = OpenAIModel(endpoint)
+            self._served = HttpModel(endpoint, OpenAIChat(endpoint))
             return self._served
 
     async def _explained(self, failed: Failed) -> Failed:

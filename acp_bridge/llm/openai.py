@@ -5,10 +5,9 @@ Imported only when such a route is opened: the SDK costs most of a second.
 """
 
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, replace
-from typing import Any, assert_never, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, assert_never
 
 import openai
 
@@ -25,29 +24,28 @@ from acp_bridge.content import (
 )
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
-from .dress import Sent, arguments_text, dressed, link_text, resource_text, sent, thoughts_of, wire_id
+from .dress import Sent, arguments_text, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
-from .failures import provider_of
-from .model import Delta, Failed
+from .failures import Provider
+from .http_model import Rendered
 from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
-from .reading import answered
-from .refusals import once_more, refused_members, seeing_less, wanted_members
 from .thinking import DEFAULT, OPTION, asked_of_others
-from .wire import http_options, setting_up
+from .wire import RAW_RESPONSE, http_options, setting_up
 
 _MISTRAL = re.compile(r"(?:.*/)?(?:mistral|ministral|magistral|codestral|devstral|pixtral)", re.IGNORECASE)
 _NO_SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Google documents for the first call of an answer that its model did not give."""
+_Stream: TypeAlias = openai.AsyncStream[Any]
 _NO_KEY = "none"  # the SDK insists on one; servers that want none take any
 
 
-class OpenAIModel:
-    """One model behind an OpenAI-compatible server."""
+class OpenAIChat:
+    """Chat completions, as OpenAI's SDK sends them."""
+
+    gives_back = True
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._provider = provider_of(endpoint)
         timeout = openai.Timeout(endpoint.idle_s, connect=endpoint.connect_s)
         with setting_up(endpoint):
             self._client = openai.AsyncOpenAI(
@@ -62,42 +60,20 @@ class OpenAIModel:
             self._client.organization = self._client.project = None
             self._client._custom_headers = {}  # noqa: SLF001 - the SDK fills it from OPENAI_CUSTOM_HEADERS
 
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that fit, if known."""
-        return self._endpoint.context_window
+    def render(self, request: ModelRequest, endpoint: Endpoint) -> Rendered:
+        """Return the request as a chat completion's."""
+        return Rendered(request_body(request, endpoint))
 
-    @property
-    def takes_images(self) -> bool:
-        """Whether images are sent."""
-        return self._endpoint.takes_images
+    def begin_answer(self, provider: Provider) -> OpenAIAnswer:
+        """Return the reader of one answer."""
+        return OpenAIAnswer(provider)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Send the request and yield the answer; the last delta is `Finished` or `Failed`."""
-        async with aclosing(self._answered(await dressed(request_body, request, self._endpoint))) as deltas:
-            async for delta in deltas:
-                yield self._learned(delta, request) if isinstance(delta, Failed) else delta
-
-    def _learned(self, failed: Failed, request: ModelRequest) -> Failed:
-        """Leave out from now on what the server says that it does not take."""
-        if (less := seeing_less(self._endpoint, failed, request)) != self._endpoint:
-            self._endpoint = less
-            return once_more(failed)
-        if news := refused_members(failed, request) - self._endpoint.refused:
-            self._endpoint = replace(self._endpoint, refused=self._endpoint.refused | news)
-            return once_more(failed)
-        if news := wanted_members(failed) - self._endpoint.wanted - self._endpoint.refused:
-            self._endpoint = replace(self._endpoint, wanted=self._endpoint.wanted | news)
-            return once_more(failed)
-        return failed
-
-    def _answered(self, body: JsonObject) -> AsyncGenerator[Delta, None]:
-        completions = cast("Any", self._client.chat.completions)  # typed for literal arguments, not for a mapping
-
-        def send() -> AbstractAsyncContextManager[Any]:
-            return completions.with_streaming_response.create(**_unwalked(body))
-
-        return answered(send, OpenAIAnswer(self._provider), self._provider, self._endpoint.stall_s)
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> Any:
+        """Send a request."""
+        options: Any = {"headers": {**RAW_RESPONSE, **headers}}
+        return await self._client.post(
+            "/chat/completions", cast_to=object, content=body, options=options, stream=True, stream_cls=_Stream
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -105,7 +81,7 @@ class OpenAIModel:
 
 
 def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
-    """Return the arguments of `chat.completions.create`. Pure."""
+    """Return the body of a chat completion. Pure."""
     dress = _Dress(request, endpoint)
     body: JsonObject = {"model": endpoint.model, "messages": dress.messages(), "stream": True}
     if endpoint.provider != "mistral":  # which refuses what it does not know, and counts without being asked
@@ -114,19 +90,7 @@ def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
         body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
     options = dict(request.options)
     thinking = asked_of_others(endpoint.provider, endpoint.model, options.pop(OPTION, DEFAULT))
-    if more := {**thinking, **options}:
-        body["extra_body"] = more
-    return body
-
-
-def _unwalked(body: JsonObject) -> JsonObject:
-    """Return the same arguments with the large ones as further members, which the SDK sends as they are.
-
-    Those that it knows it walks through by their types, half a millisecond a message, and nothing else runs meanwhile.
-    """
-    large = {name: body[name] for name in ("messages", "tools") if name in body}
-    small = {name: value for name, value in body.items() if name not in ("tools", "extra_body")}
-    return {**small, "messages": (), "extra_body": {**large, **body.get("extra_body", {})}}
+    return {**body, **thinking, **options}
 
 
 @dataclass(frozen=True, slots=True)

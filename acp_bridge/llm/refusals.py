@@ -27,10 +27,22 @@ _SPOILED = re.compile(
 _REFUSED = re.compile(
     r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted|extra_|additional prop"
 )
-
-
 _MISSING = re.compile(r"\bmissing\b|must be passed back|must (?:include|contain|have)", re.IGNORECASE)
 _WANTED = ("reasoning_content", "thought_signature", "thinking")
+
+
+def learn(endpoint: Endpoint, failed: Failed, request: ModelRequest, *, gives_back: bool) -> Endpoint:
+    """Return the endpoint with what a refusal says of it, the same if it says nothing new.
+
+    `gives_back` is whether the request returned members of earlier answers that can be left out.
+    """
+    if (less := seeing_less(endpoint, failed, request)) != endpoint:
+        return less
+    if gives_back and (news := refused_members(failed, request) - endpoint.refused):
+        return replace(endpoint, refused=endpoint.refused | news)
+    if news := wanted_members(failed) - endpoint.wanted - endpoint.refused:
+        return replace(endpoint, wanted=endpoint.wanted | news)
+    return endpoint
 
 
 def seeing_less(endpoint: Endpoint, failed: Failed, request: ModelRequest) -> Endpoint:

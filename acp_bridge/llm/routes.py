@@ -20,6 +20,7 @@ from acp_bridge.options import ModelSettings, RequestOptions
 from .demo import DemoModel
 from .endpoint import Endpoint
 from .facts import Facts, facts_of
+from .http_model import HttpModel
 from .model import Model
 from .replay import Recorder, replayed
 from .scripted import ScriptedModel
@@ -82,8 +83,8 @@ PRESETS: Mapping[str, Preset] = {
 
 _BUILT_IN = ("local", "scripted", "replay", "record", "demo")
 _ADAPTERS = {
-    "openai": (".openai", "OpenAIModel"),
-    "anthropic": (".anthropic", "AnthropicModel"),
+    "openai": (".openai", "OpenAIChat"),
+    "anthropic": (".anthropic", "AnthropicMessages"),
     "local": (".local", "LocalModel"),
 }
 _LOCAL_NAMES = re.compile(
@@ -363,7 +364,8 @@ def open_model(route: Route | str, options: Options | None = None) -> Model:
             folder, behind = _recorded(route)
             return Recorder(open_model(behind, options), folder, secrets=options.keys.values())
         case _:
-            return _adapter(PRESETS[route.provider].adapter)(endpoint_of(route, options))
+            endpoint = endpoint_of(route, options)
+            return HttpModel(endpoint, _adapter(PRESETS[route.provider].adapter)(endpoint))
 
 
 def _recorded(route: Route) -> tuple[str, Route]:

@@ -22,6 +22,9 @@ from .settings import PLACE
 
 logger = logging.getLogger(__name__)
 
+RAW_RESPONSE: Mapping[str, str] = {"X-Stainless-Raw-Response": "stream"}
+"""What makes either SDK return a response whose body nobody has read or parsed."""
+
 _ERROR_BODY_S = 5.0
 """How long an error's body is read: its status has said the most."""
 _PIECE = 64 * 1024

@@ -11,7 +11,7 @@ from support.pixels import png
 
 from acp_bridge.content import Image, JsonObject, Text, Thought, ToolRequest, Usage
 from acp_bridge.llm import Delta, Endpoint, Failed, Finished, TextDelta, ThoughtDelta, ToolDelta
-from acp_bridge.llm.anthropic import request_body
+from acp_bridge.llm.anthropic import render
 from acp_bridge.llm.anthropic_answer import AnthropicAnswer
 from acp_bridge.llm.failures import Provider
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest, ToolAnswer
@@ -40,7 +40,7 @@ def stop(reason: str) -> JsonObject:
 
 
 def body(*messages: Message, **fields: Any) -> JsonObject:
-    return request_body(ModelRequest(route="r", system="", messages=messages, **fields), ENDPOINT)
+    return render(ModelRequest(route="r", system="", messages=messages, **fields), ENDPOINT).body
 
 
 def user(text: str) -> FromUser:
@@ -187,13 +187,13 @@ def test_a_conversation_is_dressed_whole_with_four_caching_marks() -> None:
     tools = tuple({"name": name, "description": "d", "parameters": {"type": "object"}} for name in "fg")
     request = ModelRequest(route="r", system="sys", messages=messages, tools=tools, options={"top_k": 1})
     schema = {"description": "d", "input_schema": {"type": "object"}}
-    assert request_body(request, ENDPOINT) == {
+    assert render(request, ENDPOINT).body == {
         "model": "m",
         "max_tokens": 99,
         "stream": True,
         "system": [{"type": "text", "text": "sys", **MARK}],
         "tools": [{"name": "f", **schema}, {"name": "g", **schema, **MARK}],
-        "extra_body": {"top_k": 1},
+        "top_k": 1,
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "hi", **MARK}]},
             {

@@ -2,20 +2,24 @@
 
 import email.utils
 import itertools
+import threading
 import time
 from contextlib import aclosing
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.dialects import KEY, USAGE, AnthropicDialect, Dialect, OpenAIDialect
 from support.server import CHUNKED, CUT, LAST_CHUNK, STALL, Gate, Reply, Step, chunk, event, head, serving, sse, status
 
-from acp_bridge.content import Text
+from acp_bridge.content import Text, ToolRequest
 from acp_bridge.llm import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
-from acp_bridge.session import FromUser, ModelRequest
+from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
 REQUEST = ModelRequest(route="x", system="be brief", messages=(FromUser((Text(text="hi"),)),))
 
@@ -330,3 +334,35 @@ def test_an_answer_is_the_same_however_the_network_cuts_it(speak: Dialect, cuts:
         return await answered(speak, [CHUNKED, *map(chunk, pieces), LAST_CHUNK])
 
     assert anyio.run(run) == expected
+
+
+async def test_a_schema_with_an_integer_longer_than_a_word_and_arguments_of_any_depth_are_sent(speak: Dialect) -> None:
+    deep = orjson.dumps({}).decode()
+    for _ in range(249):
+        deep = '{"a":' + deep + "}"
+    tool = {"name": "f", "description": "", "parameters": {"type": "object", "maximum": 2**70}}
+    call = ToolRequest(call_id="c", name="f", title="f", arguments=deep)
+    messages = (*REQUEST.messages, FromAssistant((call,)), FromTools((ToolAnswer("c", (), is_error=False),)))
+    async with serving([sse(*speak.start(), *speak.text("a"), *speak.end())]) as server:
+        model = speak.open(server.url)
+        got = await read(model, replace(REQUEST, messages=messages, tools=(tool,)))
+        await model.aclose()
+    assert isinstance(got[-1], Finished)
+    (request,) = server.requests
+    assert str(2**70).encode() in request.body
+    assert request.body.count(b'a\\":' if speak.name == "openai" else b'"a":') == 249
+
+
+async def test_a_request_is_rendered_and_encoded_beside_the_event_loop(
+    speak: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def dumps(value: Any) -> bytes:
+        threads.append(threading.get_ident())
+        return orjson.dumps(value)
+
+    monkeypatch.setattr("acp_bridge.llm.http_model.orjson", SimpleNamespace(dumps=dumps))
+    await answered(speak, sse(*speak.start(), *speak.text("a"), *speak.end()))
+    assert threads
+    assert threading.get_ident() not in threads

@@ -345,7 +345,7 @@ def test_a_conversation_is_dressed_whole() -> None:
         "stream": True,
         "stream_options": {"include_usage": True},
         "tools": [{"type": "function", "function": tool}],
-        "extra_body": {"temperature": 0},
+        "temperature": 0,
         "messages": [
             {"role": "system", "content": "sys"},
             {"role": "user", "content": "hi\n\nthere"},

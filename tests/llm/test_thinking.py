@@ -6,11 +6,14 @@ import pytest
 
 from acp_bridge.content import JsonObject, Text, Thought, ToolRequest
 from acp_bridge.llm import Endpoint, ModelSettings, Options, takes_images, thought_levels
-from acp_bridge.llm import anthropic as claude
-from acp_bridge.llm import openai as others
+from acp_bridge.llm.anthropic import render
+from acp_bridge.llm.openai import request_body
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest, ToolAnswer
 
 ASK = FromUser((Text(text="hi"),))
+_ALWAYS = frozenset(("model", "messages", "max_tokens", "stream", "stream_options"))
+"""Members of every request."""
+
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
@@ -20,8 +23,12 @@ def asked(route: str, level: str = "", *messages: Message) -> JsonObject:
     options: JsonObject = {"thought_level": level} if level else {}
     request = ModelRequest(route=route, system="", messages=messages or (ASK,), options=options)
     endpoint = Endpoint(provider=provider, model=model, base_url="http://x")
-    body = (claude if provider == "anthropic" else others).request_body(request, endpoint)
-    return {**body.get("extra_body", {}), **{k: v for k, v in body.items() if k == "extra_headers"}}
+    if provider == "anthropic":
+        rendered = render(request, endpoint)
+        body, headers = rendered.body, {"extra_headers": rendered.headers} if rendered.headers else {}
+    else:
+        body, headers = request_body(request, endpoint), {}
+    return {**{name: value for name, value in body.items() if name not in _ALWAYS}, **headers}
 
 
 def budget(tokens: int) -> JsonObject:
