@@ -11,7 +11,7 @@ from acp_bridge.errors import ToolError
 from acp_bridge.llm import Kept, TextDelta, ThoughtDelta, ToolDelta
 from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped, mended, mended_text
-from acp_bridge.tools import Presentation, Tool, Workspace, hidden_arguments, understood
+from acp_bridge.tools import ArgumentText, Presentation, Tool, Understood, Workspace, read_arguments, understand
 
 _TITLE = 240
 """Characters that are shown of a name that no tool has."""
@@ -40,11 +40,13 @@ class Answer:
     Attributes:
         turn, step: where it belongs; call ids are made of them and of the request's place.
         secrets: left out of calls' arguments.
+        understood: what the calls' arguments mean to their tools, by call id, once `content` was made.
     """
 
     turn: int
     step: int
     secrets: Secrets = field(default_factory=Secrets)
+    understood: dict[str, Understood] = field(default_factory=dict[str, Understood], init=False)
     _blocks: list[_Spoken] = field(default_factory=list[_Spoken])
     _requests: dict[int, _Request] = field(default_factory=dict[int, _Request])
 
@@ -103,13 +105,19 @@ class Answer:
     def _request(
         self, place: int, request: _Request, extra: JsonObject | None, tools: Mapping[str, Tool], workspace: Workspace
     ) -> ToolRequest:
-        text = hidden_arguments(mended_text("".join(request.arguments)), self.secrets)
+        read = read_arguments(mended_text("".join(request.arguments)), self.secrets)
         name = mended_text(request.name) or "unnamed"
-        presentation = _present(tools.get(name), name, text, workspace)
+        call_id = f"call_{self.turn}_{self.step}_{place}"
+        tool = tools.get(name)
+        if tool is None:
+            presentation = Presentation(title=escaped(name)[:_TITLE], kind="other")
+        else:
+            meant = self.understood[call_id] = _understand(read, tool)
+            presentation = _present(tool, name, meant, workspace)
         return ToolRequest(
-            call_id=f"call_{self.turn}_{self.step}_{place}",
+            call_id=call_id,
             name=name,
-            arguments=text,
+            arguments=read.text,
             title=escaped(self.secrets.hidden(mended_text(presentation.title))),  # also of a tool of somebody else's
             kind=presentation.kind,
             locations=tuple(replace(place, path=mended_text(place.path)) for place in presentation.locations),
@@ -117,10 +125,14 @@ class Answer:
         )
 
 
-def _present(tool: Tool | None, name: str, arguments: str, workspace: Workspace) -> Presentation:
-    if tool is None:
-        return Presentation(title=escaped(name)[:_TITLE], kind="other")
+def _understand(read: ArgumentText, tool: Tool) -> Understood:
+    return Understood({}, problem=read.problem) if read.problem else understand(read.arguments, tool.spec.schema)
+
+
+def _present(tool: Tool, name: str, meant: Understood, workspace: Workspace) -> Presentation:
+    if meant.problem:
+        return Presentation(title=name, kind=tool.spec.kind)
     try:
-        return tool.present(understood(arguments, tool.spec.parameters).arguments, workspace)
+        return tool.present(meant.arguments, workspace)
     except ToolError:
         return Presentation(title=name, kind=tool.spec.kind)

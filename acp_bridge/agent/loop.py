@@ -33,7 +33,7 @@ from acp_bridge.session import (
     UserMessage,
 )
 from acp_bridge.text import MAX_SAFE_INTEGER, mended, mended_text
-from acp_bridge.tools import Pipeline, Tool
+from acp_bridge.tools import Pipeline, Tool, Understood
 
 from .answer import Answer
 from .frontend import Frontend
@@ -80,6 +80,7 @@ class Turn:
     _number: int = field(default=0, init=False)
     _setting: Setting = field(init=False)
     _shown: bool = field(default=False, init=False)  # whether some of the attempt under way was
+    _understood: Mapping[str, Understood] = field(default_factory=dict[str, Understood], init=False)  # of the answer
     _brought: int = field(default=0, init=False)  # bytes of all attempts at the answer under way
 
     async def run(self) -> Outcome:
@@ -123,7 +124,7 @@ class Turn:
             return answered
         requests = tuple(self.journal.log.state.requests.values())
         pipeline = replace(self.pipeline, tools=self._setting.tools)  # what was offered: it may be another by now
-        failure = await pipeline.run(self._number, step, requests)
+        failure = await pipeline.run(self._number, step, requests, self._understood)
         if failure is not None:
             return Outcome(reason="error", failure=failure)
         if (stopped := self._stopped()) is not None:
@@ -284,6 +285,7 @@ class Turn:
             content, extra = answer.spoken(), None
         else:
             content = answer.content(self._setting.tools, self.pipeline.workspace, last.kept)
+            self._understood = answer.understood
             extra = mended(last.kept.message) if last.kept is not None and last.kept.message else None
         usage = None if last.usage is None else _countable(last.usage)
         message = AssistantMessage(

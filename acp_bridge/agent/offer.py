@@ -24,7 +24,7 @@ class Offer:
         if specs != self._specs:
             self._specs = specs
             self._made = tuple(
-                mended({"name": spec.name, "description": spec.description, "parameters": spec.parameters})
+                mended({"name": spec.name, "description": spec.description, "parameters": spec.schema})
                 for spec in specs
             )
         return self._made

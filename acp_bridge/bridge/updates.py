@@ -25,6 +25,7 @@ from acp_bridge.content import (
     Thought,
     ToolRequest,
 )
+from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
     CUT_OFF,
     NEVER_RAN,
@@ -60,13 +61,14 @@ from acp_bridge.session import (
     plans_shown,
     retry_text,
 )
-from acp_bridge.tools import parsed_arguments
+from acp_bridge.tools import read_arguments
 
 from .bounds import MOST_BYTES, bounded, pieces, short, size_in_json
 
 _MAX_IMAGE = 20 * 1024 * 1024 // 3
 """Characters of base64 of an image that still fit into a line that every client takes."""
 
+_NO_SECRETS = Secrets()
 _MAX_ARGUMENTS = 512 * 1024
 """Of a call's arguments, characters that are shown; they share a line with the call's content."""
 
@@ -312,10 +314,8 @@ def raw_input(arguments: str) -> object:
     """Return the argument text as what a client shows: the object, or the text itself if it is none, or is long."""
     if len(arguments) > _MAX_ARGUMENTS:
         return bounded(arguments, _MAX_ARGUMENTS)
-    try:
-        return parsed_arguments(arguments)
-    except Exception:  # noqa: BLE001  a model's text; whatever is wrong with it, it is shown as it is
-        return arguments
+    read = read_arguments(arguments, _NO_SECRETS)  # the log's text has none any more
+    return arguments if read.problem else read.arguments
 
 
 def understood_input(arguments: Json) -> object:

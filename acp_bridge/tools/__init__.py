@@ -19,7 +19,7 @@ from .run_command import RunCommand
 from .search_files import SearchFiles
 from .titles import title
 from .tool import Access, Call, Picture, Presentation, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
-from .understanding import hidden_arguments, parsed_arguments, understood
+from .understanding import ArgumentText, Understood, read_arguments, understand
 from .update_plan import UpdatePlan
 from .write_file import WriteFile
 
@@ -27,6 +27,7 @@ __all__ = [
     "ABSENT",
     "MODES",
     "Access",
+    "ArgumentText",
     "Call",
     "Choice",
     "Commands",
@@ -52,6 +53,7 @@ __all__ = [
     "Tool",
     "ToolOutput",
     "ToolSpec",
+    "Understood",
     "UserAnswer",
     "Watcher",
     "Workspace",
@@ -61,11 +63,10 @@ __all__ = [
     "contained",
     "digest",
     "earlier_commands_ended",
-    "hidden_arguments",
-    "parsed_arguments",
+    "read_arguments",
     "resolved",
     "title",
-    "understood",
+    "understand",
 ]
 
 Drawing = Presentation

@@ -5,7 +5,7 @@ from pydantic import Field
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .titles import title
 from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
@@ -26,22 +26,14 @@ class AskUser:
             "Ask the user something that you cannot find out and that decides how to go on. Give options where there "
             "are a few; leave them out for an answer in the user's own words. Never ask for a password or a key."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "question": {"type": "string"},
-                "options": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_OPTIONS},
-            },
-            "required": ["question"],
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="read",
         kind="other",
     )
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments."""
-        return checked(_Arguments, arguments)
+        return _Arguments.check(arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Show the question."""
@@ -59,7 +51,7 @@ class AskUser:
         Raises:
             ToolError: nobody answered.
         """
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         options = tuple(dict.fromkeys(asked.options or ()))
         answer = await call.ask(asked.question, options)
         match answer.outcome:

@@ -194,7 +194,10 @@ def _problem_of_spec(spec: ToolSpec) -> str:
         return "its description is no text"
     if spec.kind not in get_args(ToolKind) or spec.effect not in get_args(Effect):
         return f"its kind must be one of {get_args(ToolKind)} and its effect one of {get_args(Effect)}"
-    return _problem_of_schema(spec.parameters)
+    try:
+        return _problem_of_schema(spec.schema)
+    except PART_FAILURES as exc:
+        return f"no JSON Schema can be made of its parameters: {describe(exc)}"
 
 
 def _problem_of_schema(parameters: object) -> str:

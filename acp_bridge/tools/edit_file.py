@@ -8,7 +8,7 @@ from pydantic import Field
 from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .changes import drawn, unsaved_said
 from .paths import accessed, lexical, named, permitted, resolved
 from .titles import title
@@ -18,10 +18,10 @@ _BOM = "\ufeff"
 
 
 class _Arguments(Arguments):
-    path: str
-    old_text: str = Field(min_length=1)
-    new_text: str
-    replace_all: bool | None = None
+    path: str = Field(description="Relative to the session's folder, or absolute.")
+    old_text: str = Field(min_length=1, description="The passage to replace, word for word.")
+    new_text: str = Field(description="What to put in its place.")
+    replace_all: bool | None = Field(default=None, description="Replace every occurrence. Default false.")
 
 
 class EditFile:
@@ -36,24 +36,14 @@ class EditFile:
             "Replace old_text by new_text in a text file. old_text must be exactly in the file, and only once unless "
             "replace_all is true: give enough of the lines around it."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "Relative to the session's folder, or absolute."},
-                "old_text": {"type": "string", "description": "The passage to replace, word for word."},
-                "new_text": {"type": "string", "description": "What to put in its place."},
-                "replace_all": {"type": "boolean", "description": "Replace every occurrence. Default false."},
-            },
-            "required": ["path", "old_text", "new_text"],
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="write",
         kind="edit",
     )
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in."""
-        return checked(_Arguments, arguments)
+        return _Arguments.check(arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Show the path."""
@@ -63,16 +53,16 @@ class EditFile:
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Change one file."""
-        return accessed("edit", resolved(parsed(_Arguments, arguments).path, workspace))
+        return accessed("edit", resolved(_Arguments.of(arguments).path, workspace))
 
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
-        edit = await _planned(parsed(_Arguments, arguments), call)
+        edit = await _planned(_Arguments.of(arguments), call)
         return *(await drawn(edit.path, edit.old, edit.new)), *unsaved_said(call, edit.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Replace, and return the diff."""
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         edit = await _planned(asked, call)
         await call.files.write_text(edit.path, edit.new)
         times = "" if edit.count == 1 else f" in {edit.count} places"

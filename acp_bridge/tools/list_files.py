@@ -5,12 +5,13 @@ from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
+from pydantic import Field
 
 from acp_bridge.content import JsonObject, Location, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.text import escaped
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .confirming import confirmed_names
 from .files import held
 from .ignoring import ignored_itself, said_of_ignored
@@ -24,8 +25,8 @@ MAX_BYTES = 60_000
 
 
 class _Arguments(Arguments):
-    path: str | None = None
-    pattern: str | None = None
+    path: str | None = Field(default=None, description="Folder. Default: the session's folder.")
+    pattern: str | None = Field(default=None, description="Glob. Without a slash it matches names at any depth.")
 
 
 class ListFiles:
@@ -37,14 +38,7 @@ class ListFiles:
             "List a folder's entries (folders end in /). With pattern, list the files below it whose path matches "
             "the glob, e.g. *.py or src/**/test_*.py; what .gitignore names is left out."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "Folder. Default: the session's folder."},
-                "pattern": {"type": "string", "description": "Glob. Without a slash it matches names at any depth."},
-            },
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="read",
         kind="search",
         parallel=True,
@@ -52,7 +46,7 @@ class ListFiles:
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in."""
-        return checked(_Arguments, arguments)
+        return _Arguments.check(arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Show the pattern and the folder."""
@@ -66,11 +60,11 @@ class ListFiles:
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Read a folder."""
-        return accessed("read", resolved(parsed(_Arguments, arguments).path or ".", workspace))
+        return accessed("read", resolved(_Arguments.of(arguments).path or ".", workspace))
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Return the names, one a line."""
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         path = permitted(asked.path or ".", call)
         if asked.pattern is None:
             names = await anyio.to_thread.run_sync(_entries, path)

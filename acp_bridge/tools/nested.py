@@ -6,32 +6,32 @@ Pure. Owns the bound on depth and the rule that an inner call does no more than 
 from collections.abc import Mapping
 from typing import Final
 
-import orjson
-
-from acp_bridge.content import Effect, JsonObject, ToolRequest
+from acp_bridge.content import Effect, ToolRequest
 from acp_bridge.limits import NESTED_CALLS
-from acp_bridge.text import escaped, mended
+from acp_bridge.text import escaped
 
 from .tool import Presentation, Tool, Workspace
+from .understanding import Understood
 
 _WIDTH: Final[Mapping[Effect, int]] = {"read": 0, "idempotent": 1, "write": 2}
 
 
 def inner_request(
-    outer: ToolRequest, tool: Tool | None, name: str, arguments: JsonObject, workspace: Workspace
-) -> tuple[ToolRequest, Tool | None]:
-    """Return an inner call as a request with the outer one's id, ready to be shown to who is asked; and its tool."""
-    arguments = mended(arguments)
-    presentation = Presentation(title=name, kind="other") if tool is None else tool.present(arguments, workspace)
-    request = ToolRequest(
+    outer: ToolRequest, tool: Tool | None, name: str, meant: Understood | None, workspace: Workspace
+) -> ToolRequest:
+    """Return an inner call as a request with the outer one's id, with how it is shown to who is asked about it."""
+    if tool is None or meant is None:
+        presentation = Presentation(title=name, kind="other")
+    else:
+        presentation = tool.present(meant.arguments, workspace)
+    return ToolRequest(
         call_id=outer.call_id,
         name=name,
-        arguments=orjson.dumps(arguments).decode(),
+        arguments="",  # there was no text: the outer tool gave an object
         title=escaped(f"{outer.name}: {presentation.title}"),
         kind=presentation.kind,
         locations=presentation.locations,
     )
-    return request, tool
 
 
 def refused_inside(depth: int, outer: Tool, inner: Tool) -> str:

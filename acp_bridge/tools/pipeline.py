@@ -37,7 +37,7 @@ from .permission import Choice, Mode, PermissionOption, Question, decide, denial
 from .pictures import has_pictures, kept
 from .progress import KEY_JOIN, Progress, Watcher
 from .tool import Access, Call, Picture, Presentation, Previewing, Tool, ToolOutput, Workspace
-from .understanding import understood
+from .understanding import Understood, understand
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +67,18 @@ class Pipeline:
     cancellation: Cancellation
     secrets: Secrets = field(default_factory=Secrets)
 
-    async def run(self, turn: int, step: int, requests: Sequence[ToolRequest]) -> Failure | None:
-        """Give every request its result; return why the turn must end in error, if it must."""
+    async def run(
+        self, turn: int, step: int, requests: Sequence[ToolRequest], understood: Mapping[str, Understood]
+    ) -> Failure | None:
+        """Give every request its result; return why the turn must end in error, if it must.
+
+        Args:
+            turn: where the requests belong.
+            step: likewise.
+            requests: what one answer asks for.
+            understood: what their arguments mean, by call id, of each that names a tool: they were read once, when
+                it was said how the calls are shown.
+        """
         failures: list[Failure] = []
         for group in self._groups(requests):
             if self.cancellation.cause is not None or failures:
@@ -77,7 +87,7 @@ class Pipeline:
                 continue
             async with anyio.create_task_group() as tasks:
                 for request in group:
-                    tasks.start_soon(self._one, turn, step, request, failures)
+                    tasks.start_soon(self._one, turn, step, request, understood.get(request.call_id), failures)
         return failures[0] if failures else None
 
     def _groups(self, requests: Sequence[ToolRequest]) -> Iterator[list[ToolRequest]]:
@@ -95,8 +105,10 @@ class Pipeline:
         if group:
             yield group
 
-    async def _one(self, turn: int, step: int, request: ToolRequest, failures: list[Failure]) -> None:
-        checked = self._validated(request)
+    async def _one(
+        self, turn: int, step: int, request: ToolRequest, meant: Understood | None, failures: list[Failure]
+    ) -> None:
+        checked = self._validate(request, meant)
         if isinstance(checked, ToolOutput):
             self._settle(turn, step, request, checked)
             return
@@ -126,15 +138,17 @@ class Pipeline:
             output = stored.output
         self._settle(turn, step, request, output)
 
-    def _validated(self, request: ToolRequest) -> tuple[Tool, JsonObject, Access, str] | ToolOutput:
+    def _validate(
+        self, request: ToolRequest, meant: Understood | None
+    ) -> tuple[Tool, JsonObject, Access, str] | ToolOutput:
         tool = self.tools.get(request.name)
-        if tool is None:
+        if tool is None or meant is None:
             known = ", ".join(sorted(self.tools))
             return _refusal("UNKNOWN_TOOL", f"There is no tool {request.name!r}. The tools are: {known}.")
-        note = ""
+        if meant.problem:
+            return _refusal("INVALID_ARGUMENTS", meant.problem)
+        note = meant.note
         try:
-            meant = understood(request.arguments, tool.spec.parameters)
-            note = meant.note
             arguments = mended(tool.check(meant.arguments))
             access = tool.access(arguments, self.workspace)
             if self._writes_blindly(tool, access) and (name := self.secrets.named_in(orjson.dumps(arguments).decode())):
@@ -280,10 +294,12 @@ class Pipeline:
 
         Everything else is as for any call: its arguments are checked, its permission is asked for, it can be stopped.
         """
-        request, tool = inner_request(outer.request, self.tools.get(name), name, arguments, self.workspace)
+        tool = self.tools.get(name)
+        meant = None if tool is None else understand(mended(arguments), tool.spec.schema)
+        request = inner_request(outer.request, tool, name, meant, self.workspace)
         if tool is not None and (refusal := refused_inside(outer.depth, outer.tool, tool)):
             return _refusal("DENIED", refusal)
-        checked = self._validated(request)
+        checked = self._validate(request, meant)
         if isinstance(checked, ToolOutput):
             return checked
         tool, arguments, access, note = checked

@@ -13,7 +13,7 @@ from acp_bridge.content import JsonObject, Location, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.pictures import Facts, examined
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .files import PictureFile
 from .paths import accessed, lexical, named, permitted, resolved
 from .titles import title
@@ -26,10 +26,14 @@ _UNSAVED = "[the user's editor holds this text unsaved; the saved file has other
 
 
 class _Arguments(Arguments):
-    path: str
-    offset: int | None = Field(default=None, ge=1)
-    limit: int | None = Field(default=None, ge=1)
-    column: int | None = Field(default=None, ge=1)
+    path: str = Field(description="Relative to the session's folder, or absolute.")
+    offset: int | None = Field(default=None, ge=1, description="First line to read, from 1.")
+    limit: int | None = Field(default=None, ge=1, description="How many lines to read.")
+    column: int | None = Field(
+        default=None,
+        ge=1,
+        description="First character of the first line, from 1: to go on in a line that is very long.",
+    )
 
 
 class ReadFile:
@@ -42,21 +46,7 @@ class ReadFile:
             f"At most {MAX_LINES} lines come back at once; a note at the end says when there is more. "
             "A PNG, JPEG, GIF or WebP picture comes back as a picture."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "Relative to the session's folder, or absolute."},
-                "offset": {"type": "integer", "minimum": 1, "description": "First line to read, from 1."},
-                "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read."},
-                "column": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "First character of the first line, from 1: to go on in a line that is very long.",
-                },
-            },
-            "required": ["path"],
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="read",
         kind="read",
         parallel=True,
@@ -64,7 +54,7 @@ class ReadFile:
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in."""
-        return checked(_Arguments, arguments)
+        return _Arguments.check(arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Show the path, and the line that it starts at."""
@@ -75,11 +65,11 @@ class ReadFile:
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Read one file."""
-        return accessed("read", resolved(parsed(_Arguments, arguments).path, workspace))
+        return accessed("read", resolved(_Arguments.of(arguments).path, workspace))
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Return the lines, and a note if they are not all."""
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         path = permitted(asked.path, call)
         if (picture := await call.files.find_picture(path)) is not None:
             return await anyio.to_thread.run_sync(_shown, picture, path)

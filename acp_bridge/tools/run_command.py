@@ -7,7 +7,7 @@ from acp_bridge.errors import ToolError
 from acp_bridge.limits import COMMAND, SPILL
 from acp_bridge.text import escaped
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .guard import Ended
 from .paths import accessed, lexical, permitted, placed, resolved
 from .shell import grantable
@@ -22,8 +22,10 @@ TITLE = 2000
 
 class _Arguments(Arguments):
     command: str = Field(min_length=1)
-    cwd: str | None = None
-    timeout_s: float | None = Field(default=None, gt=0, le=MAX_S)
+    cwd: str | None = Field(default=None, description="Folder to run in. Default: the session's folder.")
+    timeout_s: float | None = Field(
+        default=None, gt=0, le=MAX_S, description=f"Seconds it may take. Default {DEFAULT_S}."
+    )
 
 
 class RunCommand:
@@ -35,28 +37,14 @@ class RunCommand:
             "Run a shell command (sh) and return its output. It reads nothing from stdin. It is ended after "
             "timeout_s. A job left in the background (cmd > log 2>&1 &) goes on until the session closes."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "command": {"type": "string"},
-                "cwd": {"type": "string", "description": "Folder to run in. Default: the session's folder."},
-                "timeout_s": {
-                    "type": "number",
-                    "exclusiveMinimum": 0,
-                    "maximum": MAX_S,
-                    "description": f"Seconds it may take. Default {DEFAULT_S}.",
-                },
-            },
-            "required": ["command"],
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="write",
         kind="execute",
     )
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in."""
-        complete = checked(_Arguments, arguments)
+        complete = _Arguments.check(arguments)
         if len(escaped(complete["command"], lines=True)) > COMMAND:  # else nobody could be shown what would run
             raise ToolError(f"the command is longer than {COMMAND:,} characters; write a script and run that")
         return complete
@@ -70,12 +58,12 @@ class RunCommand:
 
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:  # noqa: ARG002 - no file
         """Return the whole command, if its title is not it."""
-        command = parsed(_Arguments, arguments).command
+        command = _Arguments.of(arguments).command
         return () if title(command, limit=TITLE) == command else (Text(text=quoted(command, "sh")),)
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Execute in a folder. A grant covers this very command in this very folder, if the command is simple."""
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         target = resolved(asked.cwd or ".", workspace)
         access = accessed("execute", target)
         scope = "" if access.protected else grantable(asked.command, target.path)
@@ -83,7 +71,7 @@ class RunCommand:
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Run until the shell ends; cancelled, end the whole tree first."""
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         cwd = permitted(asked.cwd or ".", call)
         timeout_s = asked.timeout_s or DEFAULT_S
         env = {CALL_KEY_VARIABLE: call.key} if call.key else {}

@@ -10,7 +10,7 @@ from acp_bridge.content import JsonObject, Location, Text
 from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .confirming import Match, confirmed_matches
 from .ignoring import ignored_itself, said_of_ignored
 from .paths import accessed, lexical, named, permitted, resolved
@@ -26,9 +26,9 @@ MAX_COLUMNS = 300
 
 class _Arguments(Arguments):
     pattern: str = Field(min_length=1)
-    path: str | None = None
-    include: str | None = None
-    ignore_case: bool | None = None
+    path: str | None = Field(default=None, description="Folder or file. Default: the session's folder.")
+    include: str | None = Field(default=None, description="Glob of files to search, e.g. *.py")
+    ignore_case: bool | None = Field(default=None, description="Default false.")
 
 
 class SearchFiles:
@@ -40,17 +40,7 @@ class SearchFiles:
             "Search text files for a regular expression (ripgrep's). Gives path:line:text, in order of path. "
             "Binary files and what .gitignore names are left out."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string"},
-                "path": {"type": "string", "description": "Folder or file. Default: the session's folder."},
-                "include": {"type": "string", "description": "Glob of files to search, e.g. *.py"},
-                "ignore_case": {"type": "boolean", "description": "Default false."},
-            },
-            "required": ["pattern"],
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="read",
         kind="search",
         parallel=True,
@@ -58,7 +48,7 @@ class SearchFiles:
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments with defaults filled in."""
-        return checked(_Arguments, arguments)
+        return _Arguments.check(arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Show the pattern and where it is searched."""
@@ -72,11 +62,11 @@ class SearchFiles:
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Read a folder or a file."""
-        return accessed("read", resolved(parsed(_Arguments, arguments).path or ".", workspace))
+        return accessed("read", resolved(_Arguments.of(arguments).path or ".", workspace))
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Return the matching lines."""
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         path = permitted(asked.path or ".", call)
         options = ["--line-number", "--no-heading", "--with-filename", "--null", f"--regexp={asked.pattern}"]
         options += [f"--max-columns={MAX_COLUMNS}", "--max-columns-preview"]

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from pydantic import BaseModel
+
 from acp_bridge.content import Effect, JsonObject, Location, ResultBlock, ShownBlock, ToolKind
 from acp_bridge.errors import ToolError
 from acp_bridge.redaction import Secrets
 from acp_bridge.session.events import ResultCode
 
+from .arguments import schema_of
 from .guard import Commands
 from .known_files import KnownFiles
 
@@ -24,17 +27,22 @@ class ToolSpec:
     """How a tool is offered.
 
     Attributes:
-        parameters: a JSON Schema of type object.
+        parameters: a JSON Schema of type object, or a pydantic model whose fields they are.
         effect: `write` unless repeating the call is known to change nothing more, or nothing at all.
         parallel: whether it may run beside other calls so marked.
     """
 
     name: str
     description: str
-    parameters: JsonObject
+    parameters: JsonObject | type[BaseModel]
     effect: Effect
     kind: ToolKind
     parallel: bool = False
+
+    @property
+    def schema(self) -> JsonObject:
+        """The parameters as a JSON Schema; of a model it is made when it is first asked for, once."""
+        return schema_of(self.parameters) if isinstance(self.parameters, type) else self.parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,12 @@ anything else.
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import orjson
 
 from acp_bridge.content import JsonObject
-from acp_bridge.errors import ToolError
 from acp_bridge.redaction import Secrets
 from acp_bridge.text import mended, read_json
 
@@ -27,6 +26,8 @@ _ENCODED = 3
 """How often arguments may be JSON in JSON."""
 _TOO_DEEP = '"[left out: JSON in JSON, nested too deeply]"'
 """In the place of arguments that cannot be searched for secrets; no tool takes it."""
+_NOT_FINITE = "it holds NaN, or a number that is too large"
+_NO_OBJECT = "The arguments must be a JSON object."
 _WRAPPERS = frozenset({"arguments", "parameters", "args", "input"})
 _FOLDER_TO_RUN_IN = frozenset({"workdir", "workingdir", "workingdirectory", "currentworkingdirectory"})
 """Other names of `cwd`: a command that runs elsewhere than was meant does harm, so these are not left out."""
@@ -35,11 +36,33 @@ _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 
 
 @dataclass(frozen=True, slots=True)
+class ArgumentText:
+    """A model's argument text, read once.
+
+    Attributes:
+        text: as it may be logged: without secrets, however its JSON writes them.
+        arguments: the object that it stands for.
+        problem: why it stands for none, for the model; empty if it does.
+    """
+
+    text: str
+    arguments: JsonObject = field(default_factory=dict[str, Any])
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Understood:
-    """The arguments, and the names of what was left out because the tool has no such parameter."""
+    """What a call's arguments mean to its tool.
+
+    Attributes:
+        arguments: to be checked by the tool.
+        ignored: names of what was left out because the tool has no such parameter.
+        problem: why there are no arguments, for the model; empty if there are.
+    """
 
     arguments: JsonObject
     ignored: tuple[str, ...] = ()
+    problem: str = ""
 
     @property
     def note(self) -> str:
@@ -50,33 +73,42 @@ class Understood:
         return f"[ignored, since there is no such parameter: {names}]"
 
 
-def understood(text: str, schema: JsonObject) -> Understood:
-    """Return what a model's argument text means to a tool whose parameters are `schema`.
+def read_arguments(text: str, secrets: Secrets) -> ArgumentText:
+    """Read a model's argument text; an empty one is an empty object.
 
-    Raises:
-        ToolError: `INVALID_ARGUMENTS`, it is no JSON object.
+    It has to be a JSON object, or one that was encoded again, without a number that JSON has not.
     """
-    given = parsed_arguments(text)
+    text = secrets.hidden(text)
+    if not text.strip():
+        return ArgumentText(text)
+    try:
+        found = read_json(text)
+        is_finite = _is_finite(found)
+        value = mended(found, depth=DEPTH)
+        # Only an escape can write a secret in another way than the search above has seen.
+        if "\\" in text and (clean := _hidden(value, secrets)) != value:
+            text, value = orjson.dumps(clean).decode(), clean
+    except ValueError as exc:
+        return ArgumentText(text, problem=f"The arguments are not valid JSON: {exc}.")
+    except RecursionError:
+        return ArgumentText(_TOO_DEEP, problem=_NO_OBJECT)
+    if not is_finite:
+        return ArgumentText(text, problem=f"The arguments are not valid JSON: {_NOT_FINITE}.")
+    value = _decoded(value)
+    if isinstance(value, list) and len(cast("list[Any]", value)) == 1:
+        value = cast("list[Any]", value)[0]
+    if not isinstance(value, dict):
+        return ArgumentText(text, problem=_NO_OBJECT)
+    return ArgumentText(text, cast("JsonObject", value))
+
+
+def understand(given: JsonObject, schema: JsonObject) -> Understood:
+    """Return what arguments mean to a tool whose parameters are `schema`."""
     properties = _properties(schema)
     if len(given) == 1 and (name := next(iter(given))) in _WRAPPERS and name not in properties:
         inner = _decoded(given[name])
         given = cast("JsonObject", inner) if isinstance(inner, dict) else given
     return _object(given, schema)
-
-
-def hidden_arguments(text: str, secrets: Secrets) -> str:
-    """Return a model's argument text without secrets, however its JSON writes them, also as JSON in JSON."""
-    text = secrets.hidden(text)
-    if "\\" not in text:
-        return text
-    try:
-        value = mended(read_json(text), depth=DEPTH)
-        clean = _hidden(value, secrets)
-    except ValueError:
-        return text  # no tool is called with it
-    except RecursionError:
-        return _TOO_DEEP
-    return text if clean == value else orjson.dumps(clean).decode()
 
 
 def _hidden(value: Any, secrets: Secrets) -> Any:
@@ -95,26 +127,6 @@ def _hidden(value: Any, secrets: Secrets) -> Any:
             return orjson.dumps(clean).decode()
         case _:
             return value
-
-
-def parsed_arguments(text: str) -> JsonObject:
-    """Return a model's argument text as an object; empty text is an empty object.
-
-    Raises:
-        ToolError: it is no JSON object, nor one that was encoded again, or holds a number that JSON has not.
-    """
-    if not text.strip():
-        return {}
-    try:
-        parsed = _finite(read_json(text))
-    except ValueError as exc:
-        raise ToolError(f"The arguments are not valid JSON: {exc}.", code="INVALID_ARGUMENTS") from exc
-    parsed = _decoded(parsed)
-    if isinstance(parsed, list) and len(cast("list[Any]", parsed)) == 1:
-        parsed = cast("list[Any]", parsed)[0]
-    if not isinstance(parsed, dict):
-        raise ToolError("The arguments must be a JSON object.", code="INVALID_ARGUMENTS")
-    return cast("JsonObject", parsed)
 
 
 def _decoded(value: Any) -> Any:
@@ -136,7 +148,7 @@ def _finite(value: Any) -> Any:
         ValueError: a number in it is none.
     """
     if not _is_finite(value):
-        raise ValueError("it holds NaN, or a number that is too large")
+        raise ValueError(_NOT_FINITE)
     return mended(value, depth=DEPTH)
 
 

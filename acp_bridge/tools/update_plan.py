@@ -1,13 +1,13 @@
 """`update_plan`: the model's plan, shown to the user; the whole of it each time."""
 
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import Field
 
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.text import escaped
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
 MAX_ENTRIES = 100
@@ -32,33 +32,14 @@ class UpdatePlan:
             "Show the user your plan for a task of several steps, and keep it up to date. Give every entry each time; "
             "one is in_progress at most."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "entries": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "content": {"type": "string"},
-                            "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]},
-                            "priority": {"type": "string", "enum": ["high", "medium", "low"]},
-                        },
-                        "required": ["content", "status"],
-                        "additionalProperties": False,
-                    },
-                }
-            },
-            "required": ["entries"],
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="idempotent",
         kind="think",
     )
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the entries with their priorities filled in."""
-        return checked(_Arguments, arguments)
+        return _Arguments.check(arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Say that the plan changes."""
@@ -73,16 +54,16 @@ class UpdatePlan:
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Hand the plan over to be logged and shown."""
         del call
-        entries = parsed(_Arguments, arguments).entries
+        entries = cast("list[JsonObject]", arguments["entries"])
         return ToolOutput(
             content=(Text(text="The plan is shown."),),
             shown=(Text(text="\n".join(map(_line, entries)) or "The plan is empty."),),
-            plan=tuple(entry.model_dump() for entry in entries),
+            plan=tuple(entries),
         )
 
 
-def _line(entry: _Entry) -> str:
+def _line(entry: JsonObject) -> str:
     """Return an entry for a client that shows no plan: an item of a list, as Markdown and a plain reader know it."""
-    mark = "x" if entry.status == "completed" else " "
-    now = " (in progress)" if entry.status == "in_progress" else ""
-    return f"- [{mark}] {escaped(entry.content)}{now}"
+    mark = "x" if entry["status"] == "completed" else " "
+    now = " (in progress)" if entry["status"] == "in_progress" else ""
+    return f"- [{mark}] {escaped(entry['content'])}{now}"

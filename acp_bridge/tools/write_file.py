@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import TEXT_FILE
 
-from .arguments import Arguments, checked, parsed
+from .arguments import Arguments
 from .changes import drawn, unsaved_said
 from .paths import accessed, lexical, named, permitted, resolved
 from .titles import title
@@ -17,8 +19,8 @@ _BOM = "\ufeff"
 
 
 class _Arguments(Arguments):
-    path: str
-    content: str
+    path: str = Field(description="Relative to the session's folder, or absolute.")
+    content: str = Field(description="The whole new text.")
 
 
 class WriteFile:
@@ -30,22 +32,14 @@ class WriteFile:
             "Create a text file, or replace all of one that was read before. Missing folders are made. "
             "To change a part of a file, use edit_file."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "Relative to the session's folder, or absolute."},
-                "content": {"type": "string", "description": "The whole new text."},
-            },
-            "required": ["path", "content"],
-            "additionalProperties": False,
-        },
+        parameters=_Arguments,
         effect="idempotent",
         kind="edit",
     )
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments."""
-        return checked(_Arguments, arguments)
+        return _Arguments.check(arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:
         """Show the path."""
@@ -55,16 +49,16 @@ class WriteFile:
 
     def access(self, arguments: JsonObject, workspace: Workspace) -> Access:
         """Change one file."""
-        return accessed("edit", resolved(parsed(_Arguments, arguments).path, workspace))
+        return accessed("edit", resolved(_Arguments.of(arguments).path, workspace))
 
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
-        write = await _planned(parsed(_Arguments, arguments), call)
+        write = await _planned(_Arguments.of(arguments), call)
         return *(await drawn(write.path, write.old, write.new)), *unsaved_said(call, write.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Write, and return the diff. A file that has this text already is done: the call may be a repetition."""
-        asked = parsed(_Arguments, arguments)
+        asked = _Arguments.of(arguments)
         write = await _planned(asked, call)
         path, old, new = write.path, write.old, write.new
         if old == new:

@@ -11,14 +11,17 @@ from support.script import Answer
 from acp_bridge.content import JsonObject, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.redaction import Secrets
-from acp_bridge.tools import builtin_tools, hidden_arguments, understood
+from acp_bridge.tools import builtin_tools, read_arguments, understand
 
 TOOLS = {tool.spec.name: tool for tool in builtin_tools()}
 
 
 def meant(tool: str, arguments: Any) -> JsonObject:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    given = TOOLS[tool].check(understood(text, TOOLS[tool].spec.parameters).arguments)
+    read = read_arguments(text, Secrets())
+    if read.problem:
+        raise ToolError(read.problem)
+    given = TOOLS[tool].check(understand(read.arguments, TOOLS[tool].spec.schema).arguments)
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -125,7 +128,7 @@ def test_a_secret_beside_what_is_nested_too_deeply_is_seen_by_nobody() -> None:
             decoy = [decoy]
         decoy = json.dumps(decoy)
     hidden = json.dumps(json.dumps({"command": "s3cr3t-val", "x": decoy}).replace("s3", "\\u00733"))
-    assert "\\u00733" not in hidden_arguments(hidden, Secrets({"K": "s3cr3t-val"}))
+    assert "\\u00733" not in read_arguments(hidden, Secrets({"K": "s3cr3t-val"})).text
 
 
 async def test_who_is_asked_sees_what_was_left_out(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_an_optional_parameter_may_be_null() -> None:
 
 
 def test_schemas_name_exactly_the_parameters_that_are_taken() -> None:
-    taken = {tool.spec.name: set(tool.spec.parameters["properties"]) for tool in TOOLS}
+    taken = {tool.spec.name: set(tool.spec.schema["properties"]) for tool in TOOLS}
     assert taken == {
         "read_file": {"path", "offset", "limit", "column"},
         "write_file": {"path", "content"},

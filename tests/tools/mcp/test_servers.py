@@ -56,7 +56,7 @@ async def test_what_a_server_says_of_its_tools_holds_no_secret(bench: Benched, o
     async with bench(odd("tells", TOKEN="token-12345")) as it:
         spec = it.servers.tools["mcp__tells__t"].spec
         assert "token-" not in str(spec)
-        assert spec.parameters["properties"]["as"]["description"] == "d" * 9 + "[TOKEN]"
+        assert spec.schema["properties"]["as"]["description"] == "d" * 9 + "[TOKEN]"
 
 
 @BOTH
@@ -244,7 +244,7 @@ async def test_a_list_is_cut_where_it_is_too_much_and_that_is_said(bench: Benche
             "'wide' has a longer schema than a model can be given, 'named' has parameters that models cannot be told of"
         )
         for name in ("choice", "none"):
-            parameters = it.servers.tools[f"mcp__bad-schemas__{name}"].spec.parameters
+            parameters = it.servers.tools[f"mcp__bad-schemas__{name}"].spec.schema
             assert parameters["type"] == "object"
             assert "oneOf" not in parameters
 
