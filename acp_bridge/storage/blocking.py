@@ -135,7 +135,7 @@ class BlockingStore:
         first = parse_first_line(lines[0][:-1], session_id, path)
         size = sum(map(len, lines))
         log = LogFile(self.disk, lock, path, fd, first, end=size, durable=size)
-        log.confirm_mark()
+        log.confirm_mark()  # behind the folder's syncs, since it speaks for the names too
         return HeldLog(self.disk, lock, log, self.make_gen, records=len(lines) - 1, found=None)
 
     def _open(self, lock: Lock, session_id: str) -> tuple[HeldLog, Loaded]:
@@ -145,7 +145,7 @@ class BlockingStore:
             with pause_gc():
                 found = self._scan(fd, session_id, path, lock.read_mark(), records)
             log = LogFile(self.disk, lock, path, fd, found.first, end=found.length, durable=found.durable)
-            log.poison = refusal
+            log.poison = refusal  # what can only be read is poisoned by that, and heals as from any other poison
         except BaseException:
             self.disk.close(fd)
             raise
@@ -169,7 +169,7 @@ class BlockingStore:
                 refusal = exc.__cause__
                 if not (isinstance(refusal, OSError) and refusal.errno in CANNOT_BE_WRITTEN):
                     raise
-        return (*self._open_file(session_id, READ), refusal)
+        return (*self._open_file(session_id, READ), refusal)  # shown as it was, rather than not at all (D17)
 
     def _open_file(self, session_id: str, flags: int) -> tuple[int, str]:
         path = f"{self.root}/{session_id}/{folder.LOG}"

@@ -1,7 +1,7 @@
 """The system calls that storage makes, as one object, so that a test can stand between them and the kernel.
 
 Owns flags and modes: nothing is opened through a link, nothing blocks, nothing is inherited by a child, nobody else may
-read. Knows no log. Paths are whole; the ids in them were checked before (`names`).
+read (S2). Knows no log. Paths are whole; the ids in them were checked before (`folder.require_session_id`).
 """
 
 import errno
@@ -99,7 +99,7 @@ class OsDisk:
         if sys.platform == "darwin":
             _full_sync(fd)
         else:
-            os.fdatasync(fd)
+            os.fdatasync(fd)  # the length is synced with it, and times of access are nobody's promise
 
     def sync_folder(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _ALWAYS)
@@ -120,7 +120,7 @@ class OsDisk:
 
     def make_folder(self, path: str) -> None:
         os.mkdir(path, FOLDER_MODE)
-        os.chmod(path, FOLDER_MODE)
+        os.chmod(path, FOLDER_MODE)  # the umask may have taken bits away from the owner
 
     def link(self, source: str, target: str) -> None:
         os.link(source, target, follow_symlinks=False)
@@ -136,7 +136,7 @@ class OsDisk:
 
     def try_lock(self, fd: int) -> bool:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a `lockf` lock goes when any other descriptor is closed
         except BlockingIOError:
             return False
         return True
@@ -175,7 +175,7 @@ def write_whole(disk: Disk, fd: int, data: bytes) -> None:
     """
     rest = memoryview(data)
     while rest:
-        taken = disk.write(fd, rest)
+        taken = disk.write(fd, rest)  # unbuffered: what a buffer holds after a failure cannot be taken back
         if taken <= 0:
             raise OSError("a write took nothing")
         rest = rest[taken:]

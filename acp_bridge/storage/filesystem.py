@@ -1,6 +1,7 @@
-"""What the user should know of the file system that sessions lie on: a network's, read-only, or full.
+"""The file system that sessions lie on: what the user should know of it, and can do, if it is a network's or refuses.
 
-A network's locks and syncs promise less. Owns the words; reads the table of mounts.
+Owns the sentences, and reads the table of mounts: a network's locks and syncs promise less than a disk's. Knows no
+session.
 """
 
 import errno

@@ -1,7 +1,8 @@
-"""A log under its session's lock: what is appended, when it has to be rewritten, and what is kept in memory for that.
+"""The log of a session that is held: whether records are appended or the file is rewritten, and what that needs.
 
-Owns the lock and the open log, and decides between the two ways to save. Knows no event loop and no thread: one call
-at a time, from whichever thread.
+Owns the lock and the open file, the choice between the two ways to save, what has to stay in memory for a rewrite, and
+where records go that the log cannot take any more (D24). Knows no event loop and no thread: one call at a time, from
+whichever thread.
 """
 
 import errno
@@ -43,7 +44,7 @@ class HeldLog:
         self._tail = [unseal(line) for _, line in found.tail] if found else []
         self._cut = found is not None and found.end < found.length
         self.must_rewrite = self._cut or (found is not None and found.may_not_last)
-        self._names_are_durable = found is None or found.is_confirmed
+        self._names_are_durable = found is None or found.is_confirmed  # what was just made was synced in its making
         self._names_are_lost: OSError | None = None
         self.refusal = log.poison
 
@@ -72,7 +73,7 @@ class HeldLog:
             self._make_names_durable()
             size = self._log.append(bodies)
         except StoreReplaced as exc:
-            raise self._with_unsaved_kept(exc, bodies) from exc
+            raise self._keep_unsaved(exc, bodies) from exc
         self.next_seq += len(bodies)
         self._tail = []
         return size
@@ -95,8 +96,8 @@ class HeldLog:
         except BadLine as exc:
             raise old.record_failure(OSError(str(exc))) from exc
         except StoreReplaced as exc:
-            raise self._with_unsaved_kept(exc, bodies) from exc
-        self._log, self._tail, self._cut = new, [], False
+            raise self._keep_unsaved(exc, bodies) from exc
+        self._log, self._tail, self._cut = new, [], False  # held from its rename on, whatever comes next
         self._disk.close(old.fd)
         size = new.finish_rewrite()
         self.must_rewrite = False
@@ -105,7 +106,7 @@ class HeldLog:
 
     def close(self) -> None:
         """Let go of the log, then of the lock."""
-        self._disk.close(self._log.fd)
+        self._disk.close(self._log.fd)  # first: the next holder must be the only one who can write
         self._lock.release()
 
     def _make_names_durable(self) -> None:
@@ -121,7 +122,7 @@ class HeldLog:
             self._disk.sync_folder(self.folder)
             self._disk.sync_folder(os.path.dirname(self.folder))
         except OSError as exc:
-            if exc.errno not in _BEFORE_THE_SYNC:
+            if exc.errno not in _BEFORE_THE_SYNC:  # what was tried once and failed proves nothing when it succeeds
                 self._names_are_lost = exc
             raise self._log.record_failure(exc) from exc
         self._names_are_durable = True
@@ -137,22 +138,20 @@ class HeldLog:
         """Raise StoreReplaced unless the log is still at its path; from then on, every save does."""
         self._log.check_in_place()
 
-    def _with_unsaved_kept(self, replaced: StoreReplaced, bodies: Sequence[bytes]) -> StoreReplaced:
-        told = ""
-        if bodies:
-            path = write_unsaved(self._disk, self._log, bodies)
-            told = f"; what was not saved is in {path}" if path else f"; {_counted(len(bodies))} not saved, nor kept"
-        return StoreReplaced(f"{replaced}{told}", session_id=replaced.session_id, path=replaced.path)
+    def _keep_unsaved(self, replaced: StoreReplaced, bodies: Sequence[bytes]) -> StoreReplaced:
+        """Put `bodies` elsewhere, as well as can be, and return the error that says where."""
+        if not bodies:
+            return replaced
+        path, events = _write_unsaved(self._disk, self._log, bodies), len(bodies)
+        lost = "1 event was not saved, nor kept" if events == 1 else f"{events} events were not saved, nor kept"
+        place = f"what was not saved is in {path}" if path else lost
+        return StoreReplaced(f"{replaced}; {place}", session_id=replaced.session_id, path=replaced.path)
 
 
-def _counted(events: int) -> str:
-    return f"{events} event was" if events == 1 else f"{events} events were"
-
-
-def write_unsaved(disk: Disk, log: LogFile, bodies: Sequence[bytes]) -> str:
-    """Keep what `bodies` are; return the path of the file, or `""` if no place takes it."""
+def _write_unsaved(disk: Disk, log: LogFile, bodies: Sequence[bytes]) -> str:
+    """Write the records to the first place that takes them; return the file's path, or `""` if none does."""
     data = b"".join(body + b"}\n" for body in bodies)
-    for path in _places(log):
+    for path in _unsaved_paths(log):
         with suppress(OSError):
             write_new(disk, path, data)  # synced: it is all that there is of them
             with suppress(OSError):
@@ -161,7 +160,8 @@ def write_unsaved(disk: Disk, log: LogFile, bodies: Sequence[bytes]) -> str:
     return ""
 
 
-def _places(log: LogFile) -> Iterator[str]:
+def _unsaved_paths(log: LogFile) -> Iterator[str]:
+    """Yield where to try: beside the log, then ever further away, since its folder may be gone or full too."""
     moment = time.time_ns() // 1_000_000
     folder = os.path.dirname(log.path)
     root = os.path.dirname(folder)

@@ -101,7 +101,7 @@ class Index:
             try:
                 status = lstat(f"{root}/{session_id}/{LOG}")
             except OSError:
-                continue
+                continue  # it was deleted meanwhile
             entry = known.get(session_id)
             if entry is None or not entry.fits(status):
                 entry = self._read(session_id, status, entry)
@@ -129,7 +129,7 @@ class Index:
                 grown = replace(known, length=length, modified=modified)
                 if self._scan(session_id, grown):
                     return grown
-            self._scan(session_id, new)
+            self._scan(session_id, new)  # another file has the inode by now: from the first record
         except (StoreError, OSError, KeyError, TypeError):
             return Entry(inode=inode, length=length, modified=modified, is_unreadable=True)
         return new
@@ -193,7 +193,7 @@ class Index:
                 write_whole(self._disk, fd, b"%b\n%b" % (_checksum(text), text))
             finally:
                 self._disk.close(fd)
-            self._disk.rename(temporary, path)
+            self._disk.rename(temporary, path)  # a reader sees the old one or the new one, never half of one
         except OSError:
             return
 

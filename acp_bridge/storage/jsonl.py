@@ -1,7 +1,7 @@
-"""Sessions on the disk: `root/ID/log.jsonl`, one record a line, readable with `jq` and `tail -f`.
+"""The store on the disk: `root/ID/log.jsonl`, one record a line, readable with `jq` and `tail -f`.
 
-Owns which session is where and who in this process holds it. What a line, a log, a lock and a folder are is said in
-their own modules.
+Owns the port, and who in this process holds which session. Leaves the work to `blocking` and `session`, in threads;
+what a line, a log, a lock and a folder are is said in their own modules.
 
     root/ID/log.jsonl          the log
     root/ID/SHA-256            a content file
@@ -66,7 +66,7 @@ class JsonlStore:
         self._index = Index(self._disk, self._blocking.root)
         self._held: dict[str, JsonlSession] = {}
         self._clock = clock
-        self._told: str | None = None
+        self._network_warning: str | None = None
 
     async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
         session_id = require_session_id(header.session_id)
@@ -78,7 +78,7 @@ class JsonlStore:
 
     async def hold(self, session_id: str) -> HeldSession:
         require_session_id(session_id)
-        if session_id in self._held:
+        if session_id in self._held:  # the kernel would refuse it too, but only after its patience
             raise SessionInUse(
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
             )
@@ -96,9 +96,9 @@ class JsonlStore:
         return held
 
     def _warning(self) -> str:
-        if self._told is None:
-            self._told = network_warning(os.path.realpath(self._blocking.root))
-        return self._told
+        if self._network_warning is None:
+            self._network_warning = network_warning(os.path.realpath(self._blocking.root))
+        return self._network_warning
 
     def _forget(self, held: JsonlSession) -> None:
         session_id = held.loaded.header.session_id
@@ -125,7 +125,7 @@ class JsonlStore:
             return
         held = self._held.get(session_id)
         if held is not None:
-            await held.close()
+            await held.close()  # raises while a write is under way: then nothing may be removed
         remove = await in_own_thread(partial(self._blocking.discard, session_id), f"delete {session_id}")
         if remove is not None:
             Thread(target=remove, name=f"remove {session_id}", daemon=True).start()
@@ -177,7 +177,7 @@ class JsonlStore:
             kept; StoreError if it could not be written.
         """
         require_session_id(session_id)
-        if session_id in self._held:
+        if session_id in self._held:  # the kernel would refuse it too, but only after its patience
             raise SessionInUse(
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
             )

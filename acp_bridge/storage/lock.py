@@ -1,7 +1,7 @@
 """A session's lock file: one writer, who that is, and its mark (D28, D30).
 
 The file lies beside the session's folder, so that a rewrite or a deletion cannot take it away, and is never deleted or
-renamed: a lock on a file that lost its name locks nothing. Owns `flock` and the file's bytes. Knows no log but by the
+renamed: a lock on a file that lost its name locks nothing. Owns the lock and the file's bytes. Knows no log but by the
 inode and `gen` that a mark names.
 
 The mark says what the holder last tried to sync and what it saw succeed. It lies at the file's start, in a fixed number
@@ -210,7 +210,7 @@ def _wait(disk: Disk, fd: int, session_id: str, patience_s: float) -> None:
                 session_id=session_id,
                 holder=holder,
             )
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S)  # `flock` has no wait with an end
 
 
 def _sign(disk: Disk, fd: int) -> None:

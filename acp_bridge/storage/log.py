@@ -48,8 +48,8 @@ class LogFile:
         self._explained: int = status.st_size  # where a poisoned file ends: beyond `_end`, if a write failed half-way
 
     @classmethod
-    def unfinished(cls, disk: Disk, lock: Lock, path: str, fd: int, first: FirstLine, *, end: int) -> "LogFile":
-        """Return a log whose file is on the medium and whose name may not be; `end` is where its new records begin."""
+    def of_rewrite(cls, disk: Disk, lock: Lock, path: str, fd: int, first: FirstLine, *, end: int) -> "LogFile":
+        """Return a file that is on the medium and whose name may not be; `end` is where its new records begin."""
         log = cls(disk, lock, path, fd, first, end=end, durable=end)
         log.poison = OSError("a rewrite was not finished")
         return log
@@ -221,7 +221,7 @@ def rewrite(
         disk.close(fd)
         raise
     first = replace(old.first, gen=gen, size=sizes[0])
-    return LogFile.unfinished(disk, lock, old.path, fd, first, end=sum(sizes[: len(sizes) - len(added)]))
+    return LogFile.of_rewrite(disk, lock, old.path, fd, first, end=sum(sizes[: len(sizes) - len(added)]))
 
 
 def _keep(disk: Disk, path: str, copy: str) -> None:

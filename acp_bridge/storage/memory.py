@@ -1,4 +1,8 @@
-"""Sessions in memory, for tests and for those who want nothing kept. Passes the same contract as the disk's."""
+"""Sessions in memory, for tests and for those who want nothing kept.
+
+Owns what a store must remember, and can be told to fail as a disk does. Passes the same contract as the disk's. Keeps
+nothing past its process, so it has nothing to sync, to sweep or to lose in part.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -43,7 +47,7 @@ class _MemorySession:
         return ""
 
     async def append(self, records: Sequence[Record]) -> int:
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):  # a write that has begun runs to its end, as on a disk (D19)
             await anyio.lowlevel.checkpoint()
         self._check_held()
         return self._write(records)
@@ -53,7 +57,7 @@ class _MemorySession:
 
     async def salvage(self, unsaved: Sequence[Record]) -> None:
         self._check_held()
-        was, self._poisoned = self._poisoned, False
+        was, self._poisoned = self._poisoned, False  # one try with the poison off: it heals, or is as before
         try:
             self._write([record for record in unsaved if record.seq >= len(self._kept.records)])
         except BaseException:
@@ -170,7 +174,7 @@ class MemoryStore:
             reason = "the store is failing" if self.failing else "it exists"
             raise StoreError(f"session {session_id!r} cannot be made: {reason}", session_id=session_id)
         for record in records:
-            encode_record(record)
+            encode_record(record)  # what no JSON carries is refused here, too
         kept = self._sessions[session_id] = _Kept(header, list(records))
         return kept
 

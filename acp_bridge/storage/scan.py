@@ -226,10 +226,10 @@ def _read(found: Scan, seal: Seal, lines: Iterator[tuple[int, bytes]], take: Tak
         if record["seq"] != found.records:
             return f"record {record['seq']} stands where {found.records} should"
         durable: int = record["d"]
-        if found.durable < durable <= offset:
+        if found.durable < durable <= offset:  # one that claims more than was before it proves nothing
             found.raise_durable(durable)
         if offset >= found.durable:
-            tail.append((offset, line))
+            tail.append((offset, line))  # a rewrite takes it from here: after a failed sync the file is no proof
         take(record)
         found.records += 1
         found.last, found.last_line = offset, line

@@ -1,7 +1,7 @@
-"""A session under its lock: which thread does what, and what may be closed when.
+"""A session on the disk, held: which thread does what, and what may be closed when.
 
-Owns the threads. Appends run on the session's own; a rewrite runs on one made for it. While either is under way nothing
-else writes the session, its descriptors stay open and its lock is kept.
+Owns the session's threads. Appends run on its own; a rewrite runs on one made for it. While either is under way nothing
+else writes the session, its descriptors stay open and its lock is kept (D32). Knows no bytes and no system calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,11 +40,11 @@ class JsonlSession:
         self._warning, self._let_go = warning, let_go
         self._worker = Worker(f"append {self._id}")
         self._writing: Call[int] | None = None
-        self._putting: set[Call[None]] = set()
+        self._content_writes: set[Call[None]] = set()
         self._closed: StoreError | None = None
         self._own_content: set[str] = set()
         self._first_own = loaded.next_seq  # what is before it, this hold has not written
-        self._left = False  # whether a waiter ever went without having been told how its write ended
+        self._waiter_left = False  # whether one ever went without having been told how its write ended
 
     @property
     def loaded(self) -> Loaded:
@@ -77,12 +77,12 @@ class JsonlSession:
         if self._closed is not None:
             raise self._closed
         name = folder.content_name(data)
-        if name in self._own_content:
+        if name in self._own_content:  # only what this hold has synced is there for sure
             return name
-        call = Call(partial(self._put, name, data))
-        self._putting = {other for other in self._putting if not other.ended} | {call}
+        call = Call(partial(self._write_content, name, data))
+        self._content_writes = {other for other in self._content_writes if not other.ended} | {call}
         start(call, f"content {self._id}")
-        await _seen_through(call)
+        await _see_through(call)
         try:
             call.result()
         except OSError as exc:
@@ -91,7 +91,7 @@ class JsonlSession:
         self._own_content.add(name)
         return name
 
-    def _put(self, name: str, data: bytes) -> None:
+    def _write_content(self, name: str, data: bytes) -> None:
         try:
             folder.write_content(self._disk, self._held.folder, name, data)
         except OSError:
@@ -112,7 +112,7 @@ class JsonlSession:
         busy = self._under_way()
         if busy:
             for call in busy:
-                call.give_up(self._busy())
+                call.give_up(self._busy())  # the waiter need not hang as well; lock and descriptors stay (D32)
             raise self._busy()
         self._shut(StoreError(f"session {self._id!r} is closed; load it again", session_id=self._id))
 
@@ -128,7 +128,7 @@ class JsonlSession:
 
     def _missing(self, records: Sequence[Record]) -> Sequence[Record]:
         """Leave out what a write that nobody waited for to its end has saved."""
-        return self._unwritten(records) if self._left else records
+        return self._unwritten(records) if self._waiter_left else records
 
     def _unwritten(self, records: Sequence[Record]) -> Sequence[Record]:
         """Leave out what this hold has written, and nothing else: a seq that the file had before is a disagreement."""
@@ -136,7 +136,7 @@ class JsonlSession:
         return [record for record in records if record.seq not in written]
 
     def _under_way(self) -> list[Call[int] | Call[None]]:
-        calls = [*self._putting, *([self._writing] if self._writing else [])]
+        calls = [*self._content_writes, *([self._writing] if self._writing else [])]
         return [call for call in calls if not call.ended]
 
     def _busy(self) -> StoreBusy:
@@ -167,16 +167,16 @@ class JsonlSession:
         else:
             self._worker.submit(call)
         try:
-            await _seen_through(call)
+            await _see_through(call)
             return call.result()
         except BaseException as exc:
-            self._left = True
+            self._waiter_left = True
             if isinstance(exc, StoreReplaced) and self._closed is None:
                 self._shut(exc)  # whatever is in the log's place now, it is not ours to hold
             raise
 
 
-async def _seen_through(call: Call[T]) -> None:
+async def _see_through(call: Call[T]) -> None:
     """Wait for `call`; a cancelled waiter still does, unless the call has taken `LINGER_S` already."""
     while True:
         with anyio.move_on_after(LINGER_S, shield=True):

@@ -39,7 +39,7 @@ def _leftovers(store: BlockingStore) -> Iterable[_Removal]:
 def _remove_locked(store: BlockingStore, session_id: str, remove: Callable[[BlockingStore, Lock], bool]) -> bool:
     """Call `remove` under the session's lock, if it is free, and return what it says."""
     try:
-        lock = acquire(store.disk, store.lock_path(session_id), session_id, patience_s=0)
+        lock = acquire(store.disk, store.lock_path(session_id), session_id, patience_s=0)  # whoever has it is at work
     except (SessionInUse, StoreError):
         return False
     try:

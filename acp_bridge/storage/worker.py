@@ -1,7 +1,8 @@
-"""Work that blocks, on daemon threads: the process's exit waits for none of them.
+"""Threads for work that blocks, all of them daemons: the process's exit waits for none.
 
 anyio's own worker threads are joined at exit under asyncio, so a write that hangs on a dead disk would keep the process
-alive. Here a finished call wakes its waiter through the event loop's token, on either event loop. Knows no storage.
+alive. Owns how a waiter is woken, sent away or leaves: a call that has ended wakes it through the event loop's token,
+on either event loop. Knows no storage.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class Call(Generic[T]):
             self._result = self._work()
         except BaseException as exc:  # noqa: BLE001  carried over to the waiter, whatever it is
             self._error = exc
-        with self._leaving:
+        with self._leaving:  # a waiter that left before this has its undo run here; a later one runs it itself
             self.ended = True
             undo = self._undo
         if undo is not None and self._error is None:

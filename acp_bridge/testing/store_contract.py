@@ -10,7 +10,6 @@ writes to a disk needs crash tests of its own. Async tests run under anyio's pyt
 They mark themselves.
 """
 
-import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -21,143 +20,28 @@ from typing import TypeAlias
 import anyio
 import pytest
 
-from acp_bridge.content import Diff, Failure, Image, Location, Text, Thought, ToolRequest, Usage
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreError, StorePoisoned
 from acp_bridge.session import (
-    AssistantDelta,
-    AssistantMessage,
-    ContextCompacted,
     Event,
-    Header,
     HeldSession,
-    InputDropped,
-    InputQueued,
-    PermissionAsked,
-    PermissionDecided,
-    PermissionRevoked,
-    PlanUpdated,
     Record,
-    RequestFailed,
-    RequestHeader,
-    SessionConfigured,
     SessionFilter,
-    SessionOpened,
-    SessionSalvaged,
     SessionSummary,
     SessionTitled,
     StepEnded,
-    StepStarted,
     Store,
-    ToolCalled,
-    ToolResult,
     TurnEnded,
     TurnStarted,
-    UsageReported,
     UserMessage,
 )
+
+from .samples import A_TURN, EVERY_EVENT, MALFORMED_IDS, PICTURE, PICTURE_BLOCK, PICTURE_NAME, header, records
 
 OpenStore: TypeAlias = Callable[[], Store]
 """Opens the store; each call gives what another process would see of the same place."""
 
 Failing: TypeAlias = Callable[[], AbstractContextManager[None]]
 """While the context is open, nothing can be written."""
-
-MALFORMED_IDS = (
-    "",
-    ".",
-    "..",
-    "../../etc/passwd",
-    "a/b",
-    "/etc",
-    "%2e%2e",
-    "C:\\x",
-    "a\0b",
-    "a b",
-    "a\n",
-    "é",
-    "x" * 65,
-    "x" * 10_000,
-    "tmp-x",
-    "trash-x",
-)
-"""Ids that no store may take for a session's, nor let near a path."""
-
-_PICTURE = b"\x89PNG picture"
-_PICTURE_NAME = hashlib.sha256(_PICTURE).hexdigest()
-_BLOCK = Image(mime_type="image/png", file=_PICTURE_NAME, size=len(_PICTURE))
-
-EVERY_EVENT: tuple[Event, ...] = (
-    SessionOpened(version="1", barriers=("step", "tool"), cwd="/w", roots=("/w", "/x")),
-    SessionSalvaged(lost_bytes=5, first_lost_seq=7, kept_file="cut.jsonl"),
-    InputQueued(id="i1", content=(Text(text="hé\u2028llo\n"), _BLOCK), source="user"),
-    InputDropped(id="i2", reason="cancelled"),
-    TurnStarted(turn=1),
-    UserMessage(id="m1", content=(Text(text="hello"),), source="user"),
-    StepStarted(turn=1, step=1),
-    RequestHeader(route="demo", options={"t": 0.5}, system="", tools=({"name": "x"},), reason="initial"),
-    RequestFailed(
-        turn=1,
-        step=1,
-        attempt=1,
-        message_id="a0",
-        failure=Failure(kind="rate_limit", message="slow down", status=429),
-        retry_after_s=1.5,
-    ),
-    AssistantDelta(turn=1, step=1, message_id="a1", kind="text", text="wo\0rd"),
-    AssistantMessage(
-        turn=1,
-        step=1,
-        id="a1",
-        content=(
-            Thought(text="hm", signature="s"),
-            Text(text="words"),
-            ToolRequest(
-                call_id="c1",
-                name="read_file",
-                arguments='{"path": "/w/a"',
-                title="Read a",
-                kind="read",
-                locations=(Location(path="/w/a", line=3),),
-            ),
-        ),
-        usage=Usage(input_tokens=3, output_tokens=4),
-    ),
-    PermissionAsked(call_id="c1", options=({"optionId": "yes"},)),
-    PermissionDecided(call_id="c1", outcome="allowed", option_id="yes", grant={"id": "g1"}),
-    PermissionRevoked(grant_id="g1"),
-    ToolCalled(turn=1, step=1, call_id="c1", name="read_file", arguments={"path": "/w/a"}, effect="read"),
-    ToolResult(
-        turn=1,
-        step=1,
-        call_id="c1",
-        content=(Text(text="text"),),
-        is_error=True,
-        code="FAILED",
-        shown=(Diff(path="/w/a", old_text=None, new_text="x"),),
-        digests={"/w/a": "00"},
-    ),
-    StepEnded(turn=1, step=1),
-    TurnEnded(turn=1, reason="cancelled", by="client"),
-    ContextCompacted(first_seq=0, last_seq=3, summary="all", header={"route": "demo"}),
-    SessionConfigured(values={"mode": "ask"}),
-    SessionTitled(title="A title"),
-    PlanUpdated(entries=({"content": "do", "status": "pending", "priority": "low"},)),
-    UsageReported(used=10, size=100),
-)
-"""One event of each type, with what is awkward to carry in it."""
-
-
-def header(session_id: str = "s1", *, cwd: str = "/w", created: int = 1_000) -> Header:
-    """Return a session's header."""
-    return Header(session_id=session_id, created=created, version="1", cwd=cwd, roots=(cwd,))
-
-
-def records(events: Sequence[Event], *, first: int = 0, since: int = 2_000) -> list[Record]:
-    """Return `events` as records from seq `first` on, a millisecond apart."""
-    return [Record(seq, since + seq, event) for seq, event in enumerate(events, first)]
-
-
-A_TURN: tuple[Event, ...] = (TurnStarted(turn=1), TurnEnded(turn=1, reason="completed"))
 
 
 @asynccontextmanager
@@ -170,18 +54,20 @@ async def held(store: Store, session_id: str) -> AsyncGenerator[HeldSession]:
         await session.close()
 
 
-async def made(store: Store, session_id: str = "s1", events: Sequence[Event] = A_TURN, **members: object) -> None:
+async def make_session(
+    store: Store, session_id: str = "s1", events: Sequence[Event] = A_TURN, **members: object
+) -> None:
     """Make a session of `events` and let it go."""
     start = replace(header(session_id), **members)
     await (await store.create(start, records(events, since=start.created))).close()
 
 
-async def stored(store: Store, session_id: str = "s1") -> tuple[Record, ...]:
+async def read_records(store: Store, session_id: str = "s1") -> tuple[Record, ...]:
     """Return what the store holds of a session."""
     return (await store.read(session_id)).records
 
 
-async def listed(store: Store, **criteria: object) -> list[SessionSummary]:
+async def list_summaries(store: Store, **criteria: object) -> list[SessionSummary]:
     """Return the first page's sessions."""
     return list((await store.list(SessionFilter(**criteria))).sessions)  # pyright: ignore[reportArgumentType]
 
@@ -209,16 +95,16 @@ class StoreContract:
     # Making, holding, reading.
 
     async def test_what_was_created_is_there_for_another_process(self, open_store: OpenStore) -> None:
-        await made(open_store())
+        await make_session(open_store())
         loaded = await open_store().read("s1")
         assert (loaded.header, list(loaded.records)) == (header(), records(A_TURN, since=1_000))
         assert (loaded.dropped_bytes, loaded.may_not_last) == (0, False)
 
     async def test_an_id_is_given_once(self, store: Store) -> None:
-        await made(store)
+        await make_session(store)
         with pytest.raises(StoreError):
             await store.create(header(), [])
-        assert len(await stored(store)) == 2
+        assert len(await read_records(store)) == 2
 
     async def test_every_event_comes_back_as_it_was(self, open_store: OpenStore) -> None:
         session = await open_store().create(header(), [])
@@ -233,7 +119,7 @@ class StoreContract:
         session = await store.create(header(), records(A_TURN))
         await session.repair([Record(2, 9, StepEnded(turn=1, step=1), synthetic=True)])
         await session.close()
-        assert (await stored(store))[-1].synthetic
+        assert (await read_records(store))[-1].synthetic
 
     async def test_what_is_loaded_is_what_was_there_at_the_hold(self, store: Store) -> None:
         session = await store.create(header(), records(A_TURN))
@@ -242,13 +128,13 @@ class StoreContract:
         await session.close()
 
     async def test_reading_from_a_seq_leaves_out_what_is_before(self, store: Store) -> None:
-        await made(store)
+        await make_session(store)
         assert [r.seq for r in (await store.read("s1", from_seq=1)).records] == [1]
         assert (await store.read("s1", from_seq=9)).records == ()
 
     @pytest.mark.parametrize("session_id", [*MALFORMED_IDS, "unknown"], ids=lambda name: ascii(name[:20]))
     async def test_an_id_that_no_session_has_is_not_found(self, store: Store, session_id: str) -> None:
-        await made(store)
+        await make_session(store)
         for attempt in (
             lambda: store.hold(session_id),
             lambda: store.read(session_id),
@@ -260,7 +146,7 @@ class StoreContract:
         if session_id != "unknown":
             with pytest.raises(SessionNotFound):
                 await store.create(header(session_id), [])
-        assert [line.session_id for line in await listed(store)] == ["s1"]
+        assert [line.session_id for line in await list_summaries(store)] == ["s1"]
 
     # Appending.
 
@@ -277,7 +163,7 @@ class StoreContract:
                 await session.append(records([TurnStarted(turn=2)], first=first))
         await session.append(records([TurnStarted(turn=2)], first=2))
         await session.close()
-        assert [r.seq for r in await stored(store)] == [0, 1, 2]
+        assert [r.seq for r in await read_records(store)] == [0, 1, 2]
 
     async def test_what_no_json_carries_is_refused_and_does_not_poison(self, store: Store) -> None:
         session = await store.create(header(), [])
@@ -285,14 +171,14 @@ class StoreContract:
             await session.append(records([SessionTitled(title="\ud800")]))
         await session.append(records([SessionTitled(title="fine")]))
         await session.close()
-        assert len(await stored(store)) == 1
+        assert len(await read_records(store)) == 1
 
     async def test_a_large_record_comes_back_whole(self, store: Store) -> None:
         session = await store.create(header(), [])
         [record] = records([SessionTitled(title="é" * 1_500_000)])
         await session.append([record])
         await session.close()
-        assert await stored(store) == (record,)
+        assert await read_records(store) == (record,)
 
     async def test_a_cancelled_append_runs_to_its_end(self, store: Store) -> None:
         session = await store.create(header(), [])
@@ -302,7 +188,7 @@ class StoreContract:
         with anyio.fail_after(5):
             await session.append(records([TurnStarted(turn=2)], first=2))
         await session.close()
-        assert len(await stored(store)) == 3
+        assert len(await read_records(store)) == 3
 
     # One writer.
 
@@ -317,7 +203,7 @@ class StoreContract:
 
     async def test_a_held_session_can_be_read(self, open_store: OpenStore) -> None:
         session = await open_store().create(header(), records(A_TURN))
-        assert len(await stored(open_store())) == 2
+        assert len(await read_records(open_store())) == 2
         await session.close()
 
     async def test_closing_twice_does_nothing_and_a_closed_session_takes_nothing(self, store: Store) -> None:
@@ -327,25 +213,25 @@ class StoreContract:
         with pytest.raises(StoreError):
             await session.append(records(A_TURN))
         with pytest.raises(StoreError):
-            await session.put_content(_PICTURE)
-        assert await stored(store) == ()
+            await session.put_content(PICTURE)
+        assert await read_records(store) == ()
 
     # Repair and salvage.
 
     async def test_a_repair_appends_its_closers_and_an_empty_one_nothing(self, open_store: OpenStore) -> None:
-        await made(open_store(), events=A_TURN[:1])
+        await make_session(open_store(), events=A_TURN[:1])
         async with held(open_store(), "s1") as session:
             await session.repair(records(A_TURN[1:], first=1))
             await session.repair([])
             await session.append(records([TurnStarted(turn=2)], first=2))
-        assert [r.event for r in await stored(open_store())] == [*A_TURN, TurnStarted(turn=2)]
+        assert [r.event for r in await read_records(open_store())] == [*A_TURN, TurnStarted(turn=2)]
 
     async def test_a_salvage_of_a_healthy_session_appends_what_is_missing(self, store: Store) -> None:
         session = await store.create(header(), records(A_TURN))
         await session.salvage(records([*A_TURN, TurnStarted(turn=2)]))
         await session.salvage([])
         await session.close()
-        assert [r.seq for r in await stored(store)] == [0, 1, 2]
+        assert [r.seq for r in await read_records(store)] == [0, 1, 2]
 
     async def test_a_failed_write_poisons_until_a_salvage_succeeds(
         self, open_store: OpenStore, failing: Failing | None
@@ -366,8 +252,8 @@ class StoreContract:
         await session.salvage(unsaved)
         await session.append(records([TurnEnded(turn=2, reason="completed")], first=3))
         await session.close()
-        assert [r.seq for r in await stored(open_store())] == [0, 1, 2, 3]
-        assert [line.session_id for line in await listed(open_store(), with_empty=True)] == ["s1"]
+        assert [r.seq for r in await read_records(open_store())] == [0, 1, 2, 3]
+        assert [line.session_id for line in await list_summaries(open_store(), with_empty=True)] == ["s1"]
 
     async def test_a_content_file_that_fails_does_not_poison(
         self, open_store: OpenStore, failing: Failing | None
@@ -376,21 +262,21 @@ class StoreContract:
             pytest.skip("this backend cannot be made to fail")
         session = await open_store().create(header(), [])
         with failing(), pytest.raises(StoreError):
-            await session.put_content(_PICTURE)
+            await session.put_content(PICTURE)
         await session.append(records(A_TURN))
-        assert await session.put_content(_PICTURE) == _PICTURE_NAME
+        assert await session.put_content(PICTURE) == PICTURE_NAME
         await session.close()
 
     # Content.
 
     async def test_content_comes_back_by_its_digest_in_another_process(self, open_store: OpenStore) -> None:
         session = await open_store().create(header(), [])
-        assert await session.put_content(_PICTURE) == _PICTURE_NAME
-        assert await session.put_content(_PICTURE) == _PICTURE_NAME
-        assert await session.get_content(_PICTURE_NAME) == _PICTURE
+        assert await session.put_content(PICTURE) == PICTURE_NAME
+        assert await session.put_content(PICTURE) == PICTURE_NAME
+        assert await session.get_content(PICTURE_NAME) == PICTURE
         await session.close()
         async with held(open_store(), "s1") as again:
-            assert await again.get_content(_PICTURE_NAME) == _PICTURE
+            assert await again.get_content(PICTURE_NAME) == PICTURE
 
     @pytest.mark.parametrize("name", ["0" * 64, "", "..", "log.jsonl", "../s2/log.jsonl"])
     async def test_content_that_is_not_there_is_lost(self, store: Store, name: str) -> None:
@@ -402,34 +288,34 @@ class StoreContract:
 
     async def test_a_fork_has_the_records_and_the_content_of_its_prefix(self, open_store: OpenStore) -> None:
         session = await open_store().create(header(), [])
-        await session.put_content(_PICTURE)
-        asked = UserMessage(id="m1", content=(_BLOCK,), source="user")
+        await session.put_content(PICTURE)
+        asked = UserMessage(id="m1", content=(PICTURE_BLOCK,), source="user")
         await session.append(records([A_TURN[0], asked, A_TURN[1], TurnStarted(turn=2)]))
         start = replace(header("s2", created=5_000), forked_from="s1")
         await open_store().fork("s1", start, through=2)
         await session.close()
         async with held(open_store(), "s2") as forked:
             assert forked.loaded.header == start
-            assert forked.loaded.records == (await stored(open_store()))[:3]
-            assert await forked.get_content(_PICTURE_NAME) == _PICTURE
+            assert forked.loaded.records == (await read_records(open_store()))[:3]
+            assert await forked.get_content(PICTURE_NAME) == PICTURE
             await forked.append(records([TurnStarted(turn=2)], first=3, since=9_000))
         await open_store().delete("s1")
-        assert len(await stored(open_store(), "s2")) == 4
+        assert len(await read_records(open_store(), "s2")) == 4
 
     @pytest.mark.parametrize("through", [-1, 0, 2, 9])
     async def test_a_fork_begins_at_a_turns_end_or_not_at_all(self, store: Store, through: int) -> None:
-        await made(store, events=[*A_TURN, TurnStarted(turn=2)])
+        await make_session(store, events=[*A_TURN, TurnStarted(turn=2)])
         with pytest.raises(StoreError):
             await store.fork("s1", header("s2"), through=through)
-        assert [line.session_id for line in await listed(store, with_empty=True)] == ["s1"]
+        assert [line.session_id for line in await list_summaries(store, with_empty=True)] == ["s1"]
 
     async def test_what_was_deleted_is_gone(self, open_store: OpenStore) -> None:
-        await made(open_store())
+        await make_session(open_store())
         await open_store().delete("s1")
         await open_store().delete("s1")
         with pytest.raises(SessionNotFound):
             await open_store().hold("s1")
-        assert await listed(open_store(), with_empty=True) == []
+        assert await list_summaries(open_store(), with_empty=True) == []
 
     async def test_deleting_closes_a_session_that_this_store_holds(self, store: Store) -> None:
         session = await store.create(header(), records(A_TURN))
@@ -441,17 +327,17 @@ class StoreContract:
             await store.read("s1")
 
     async def test_a_sweep_leaves_alone_what_is_young_or_has_a_turn(self, open_store: OpenStore) -> None:
-        await made(open_store(), "old")
-        await made(open_store(), "young", events=(), created=time.time_ns() // 1_000_000)
+        await make_session(open_store(), "old")
+        await make_session(open_store(), "young", events=(), created=time.time_ns() // 1_000_000)
         assert await open_store().sweep() == 0
-        assert len(await listed(open_store(), with_empty=True)) == 2
+        assert len(await list_summaries(open_store(), with_empty=True)) == 2
 
     # Listing.
 
     async def test_a_listing_says_what_the_log_says(self, store: Store) -> None:
         events = [SessionTitled(title="old"), *A_TURN, SessionTitled(title="new"), TurnStarted(turn=2)]
-        await made(store, events=events)
-        [line] = await listed(store)
+        await make_session(store, events=events)
+        [line] = await list_summaries(store)
         assert line.size > 0
         assert replace(line, size=1) == SessionSummary(
             session_id="s1",
@@ -467,21 +353,21 @@ class StoreContract:
 
     async def test_a_listing_follows_what_is_appended(self, store: Store) -> None:
         session = await store.create(header(), records(A_TURN))
-        assert [(line.state, line.title) for line in await listed(store)] == [("open", "")]
+        assert [(line.state, line.title) for line in await list_summaries(store)] == [("open", "")]
         await session.append(records([SessionTitled(title="named")], first=2))
         await session.close()
-        assert [(line.state, line.title) for line in await listed(store)] == [("idle", "named")]
+        assert [(line.state, line.title) for line in await list_summaries(store)] == [("idle", "named")]
 
     async def test_a_session_without_a_turn_is_listed_while_it_is_open_or_asked_for(self, store: Store) -> None:
         session = await store.create(header(), [])
-        assert [line.session_id for line in await listed(store)] == ["s1"]
+        assert [line.session_id for line in await list_summaries(store)] == ["s1"]
         await session.close()
-        assert await listed(store) == []
-        assert [line.session_id for line in await listed(store, with_empty=True)] == ["s1"]
+        assert await list_summaries(store) == []
+        assert [line.session_id for line in await list_summaries(store, with_empty=True)] == ["s1"]
 
     async def test_each_session_is_on_exactly_one_page_newest_first(self, store: Store) -> None:
         for number, created in enumerate([5_000, 3_000, 3_000, 9_000, 1_000, 3_000, 7_000]):
-            await made(store, f"s{number}", created=created)
+            await make_session(store, f"s{number}", created=created)
         seen: list[str] = []
         cursor = None
         sizes: list[int] = []
@@ -497,7 +383,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("cursor", ["", "x", "bm90IG91cnM=", "WzEsMl0=", "W3RydWUsImEiXQ==", "é", "A" * 10_000])
     async def test_a_cursor_that_is_not_ours_is_a_value_error(self, store: Store, cursor: str) -> None:
-        await made(store)
+        await make_session(store)
         with pytest.raises(ValueError, match="cursor"):
             await store.list(SessionFilter(), cursor=cursor)
 
@@ -505,13 +391,13 @@ class StoreContract:
         real, alias = tmp_path / "Real", tmp_path / "alias"
         real.mkdir()
         alias.symlink_to(real)
-        await made(store, "s1", cwd=str(real))
-        await made(store, "s2", cwd=str(alias))
-        await made(store, "s3", cwd=str(tmp_path))
-        await made(store, "s4", cwd="/Not/There")
+        await make_session(store, "s1", cwd=str(real))
+        await make_session(store, "s2", cwd=str(alias))
+        await make_session(store, "s3", cwd=str(tmp_path))
+        await make_session(store, "s4", cwd="/Not/There")
         for cwd in (str(real), str(alias), f"{alias}/", f"{tmp_path}/x/../Real"):
-            assert sorted(line.session_id for line in await listed(store, cwd=cwd)) == ["s1", "s2"]
-        assert [line.session_id for line in await listed(store, cwd="/Not/There")] == ["s4"]
+            assert sorted(line.session_id for line in await list_summaries(store, cwd=cwd)) == ["s1", "s2"]
+        assert [line.session_id for line in await list_summaries(store, cwd="/Not/There")] == ["s4"]
 
     async def test_an_empty_store_lists_nothing(self, store: Store) -> None:
         page = await store.list(SessionFilter())

@@ -13,7 +13,7 @@ import pytest
 
 from acp_bridge.session import AssistantDelta, Event, Header, Record, StepStarted, TurnEnded, TurnStarted
 from acp_bridge.storage import JsonlStore
-from acp_bridge.testing.store_contract import EVERY_EVENT
+from acp_bridge.testing.samples import EVERY_EVENT
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 GEN = "0123456789abcdef"
