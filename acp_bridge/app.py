@@ -188,7 +188,7 @@ async def _run(
     if not still_running():
         return
     from acp_bridge.bridge.bridge import Bridge, bridging  # imported by now: these are looked up
-    from acp_bridge.runtime import ASSEMBLY, SESSIONS, parts
+    from acp_bridge.composition import ASSEMBLY, SESSIONS, parts
 
     front: Key[Bridge] = Key("bridge")
 
@@ -220,7 +220,7 @@ async def _until_ended(ending: Ending) -> AsyncGenerator[Callable[[], bool]]:
 def _warm_up() -> None:
     """Import what every session needs, in one thread: two can see half-made modules."""
     importlib.import_module("acp_bridge.bridge.bridge")
-    importlib.import_module("acp_bridge.runtime")
+    importlib.import_module("acp_bridge.composition")
 
 
 async def _serve_peer(peer: Peer, wire: Connection, ending: Ending) -> None:

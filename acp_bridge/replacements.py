@@ -1,7 +1,7 @@
 """What a composition of one's own puts in the place of this program's parts, by configuration or from Python.
 
 Owns how each port's part is made, entered, held to its port and contained. Knows neither the order of the parts (see
-`runtime`) nor what they do.
+`composition`) nor what they do.
 """
 
 from collections.abc import Awaitable, Callable, Iterator

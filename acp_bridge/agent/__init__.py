@@ -17,8 +17,8 @@ from .assembly import Assembly, workspace_of
 from .equipping import Severity
 from .frontend import Frontend
 from .inbox import Job, Outcome
+from .models import Models
 from .open_sessions import Front, NamedServers, OpenSession, OpenSessions, Taken
-from .runtime import Models
 from .settings import Settings, UnknownOption, UnusableFolder, UnusableRoute, place_of
 
 __all__ = [

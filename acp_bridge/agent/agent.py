@@ -33,9 +33,9 @@ from acp_bridge.tools import MODES, Commands, Files, Mode, Pipeline, Tool, Works
 from .frontend import Frontend
 from .inbox import Inbox, Job, Outcome
 from .loop import Setting, Turn
+from .models import Models
 from .offer import Offer
 from .prompt import system_prompt
-from .runtime import Models
 from .settings import DEFAULT_LEVEL, Settings
 from .titles import title_of
 

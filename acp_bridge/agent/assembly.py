@@ -16,7 +16,7 @@ from acp_bridge.tools import Commands, Files, McpServers, Mode, ServerSpec, Tool
 
 from .agent import Parts
 from .instructions import project_notes
-from .runtime import Models
+from .models import Models
 from .settings import Settings
 
 

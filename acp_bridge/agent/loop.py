@@ -38,8 +38,8 @@ from acp_bridge.tools import Pipeline, Tool, Understood
 from .answer import Answer
 from .frontend import Frontend
 from .inbox import Job, Outcome
+from .models import Models
 from .offer import Offer
-from .runtime import Models
 
 _BREATH = 64
 """Deltas that are taken before other tasks get their turn; a model that never waits would starve them."""

@@ -22,7 +22,7 @@ from rich.markup import escape
 
 from acp_bridge.agent import Outcome
 from acp_bridge.content import Failure, ToolRequest
-from acp_bridge.headless import Happened, Session, Streamed
+from acp_bridge.headless import Session, Streamed, TurnEvent
 from acp_bridge.session import AssistantMessage, Record, RequestFailed, ToolResult, encode_record, retry_text
 from acp_bridge.tools import Question
 
@@ -56,7 +56,7 @@ class JsonPrinter:
         about = {"notices": list(session.notices)} if session.notices else {}
         self._line({"type": "session", "sessionId": session.id, "recovered": recovered, **about})
 
-    def print_event(self, event: Happened) -> None:
+    def print_event(self, event: TurnEvent) -> None:
         match event:
             case Streamed():
                 self._line(
@@ -100,7 +100,7 @@ class TextPrinter:
         for notice in session.notices:
             self._note(f"[yellow]notes for agents left out: {escape(notice)}[/yellow]")
 
-    def print_event(self, event: Happened) -> None:
+    def print_event(self, event: TurnEvent) -> None:
         match event:
             case Streamed(kind="text"):
                 sys.stdout.write(clean(event.text) if self._is_read else event.text)

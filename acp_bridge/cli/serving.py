@@ -52,7 +52,7 @@ async def _serve(config: Config, wire: Wire, begun: Begun) -> int:
 
 def _serve_traced(config: Config, wire: Wire, folder: Path) -> int:
     # only here, since an editor that wants no trace must not wait for what writes one
-    from acp_bridge.runtime import home_of, keyed_route
+    from acp_bridge.composition import home_of, keyed_route
     from acp_bridge.testing import TracedWire, begin_trace, write_scenario
 
     route = begin_trace(folder, home=home_of(config), route=config.model or keyed_route(config), environ=config.environ)

@@ -122,7 +122,7 @@ async def test_an_end_without_end_is_cut_off_and_the_rest_is_left(
                 self._tasks.cancel_scope.cancel()
                 await self._tasks.__aexit__(None, None, None)
 
-    monkeypatch.setattr("acp_bridge.headless.CLOSE_S", 0.4)
+    monkeypatch.setattr("acp_bridge.headless.runtime.CLOSE_S", 0.4)
     life: list[str] = []
     with anyio.fail_after(5), pytest.raises(BaseExceptionGroup) as caught:
         async with open_runtime(config(), store=LivingStore(life), tools=[Endless(life, "endless")]):
@@ -138,7 +138,7 @@ async def test_a_part_that_does_not_get_ready_is_not_waited_for_for_ever(monkeyp
         async def __aenter__(self) -> Any:
             await anyio.sleep_forever()
 
-    monkeypatch.setattr("acp_bridge.runtime.ENTER_S", 0.05)
+    monkeypatch.setattr("acp_bridge.composition.ENTER_S", 0.05)
     with anyio.fail_after(5), pytest.raises(ConfigError, match="not done in time while it was set up"):
         async with open_runtime(config(), tools=[Slow([])]):
             raise AssertionError("it was composed")

@@ -15,7 +15,7 @@ from acp_bridge.config import Config, load
 from acp_bridge.content import Text
 from acp_bridge.effects import Deadline
 from acp_bridge.errors import BarrierFailed, ConfigError, SessionNotFound
-from acp_bridge.headless import Session, Streamed, allow_nothing, open_runtime
+from acp_bridge.headless import Happened, Session, Streamed, TurnEvent, allow_nothing, open_runtime
 from acp_bridge.llm import Delta, Finished, TextDelta, ToolDelta
 from acp_bridge.session import Durable, FromUser, ModelRequest, Record, ToolResult, TurnEnded
 from acp_bridge.storage import MemoryStore
@@ -253,17 +253,29 @@ async def test_a_turn_that_the_programs_end_cut_short_is_gone_on_with_once_witho
         model = Model()
         async with open_runtime(config(tmp_path / "home"), open_model=lambda _route: model) as runtime:
             again = await runtime.resume_session(session.id)
-            async with again.proceed() as turn:
+            async with again.resume() as turn:
                 async for _ in turn:
                     pass
             assert turn.outcome is not None
             assert turn.outcome.reason == "completed"
             assert [record.event.type for record in again.records].count("user/message") == 1
             with pytest.raises(ConfigError, match="no interrupted turn"):
-                async with again.proceed():
+                async with again.resume():
                     pass
     [said] = [message for message in model.requests[0].messages if isinstance(message, FromUser)]
     assert said.content == (Text(text="never end"),)
+
+
+async def test_the_old_names_of_going_on_and_of_what_happens_work_and_say_the_new_one(tmp_path: Path) -> None:
+    assert Happened is TurnEvent
+    with anyio.fail_after(10):
+        async with open_runtime(memory(), open_model=lambda _route: Model(), store=MemoryStore()) as runtime:
+            session = await runtime.new_session(str(tmp_path))
+            with pytest.warns(DeprecationWarning, match=r"Session\.resume"):
+                turn = session.proceed()
+            with pytest.raises(ConfigError, match="no interrupted turn"):
+                async with turn:
+                    pass
 
 
 async def test_a_session_whose_opening_is_cancelled_can_be_taken_again() -> None:

@@ -97,7 +97,7 @@ async def test_what_came_with_an_answer_comes_back_after_a_kill(name: str, tmp_p
             await prompt(session)
         async with runtime(provider, tmp_path / "killed") as opened:
             session = await opened.resume_session(session.id)
-            async with session.proceed() as turn:
+            async with session.resume() as turn:
                 async for _happened in turn:
                     pass
         assert turn.outcome is not None

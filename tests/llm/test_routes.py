@@ -9,6 +9,7 @@ import orjson
 import pytest
 from support.server import CUT, STALL, serving, status
 
+from acp_bridge.composition import DEFAULT_MODELS
 from acp_bridge.config import KEY_VARIABLES
 from acp_bridge.content import Failure, Text, Usage
 from acp_bridge.errors import ConfigError
@@ -39,7 +40,6 @@ from acp_bridge.llm import (
 )
 from acp_bridge.llm.facts import facts_of
 from acp_bridge.llm.routes import endpoint_of
-from acp_bridge.runtime import DEFAULT_MODELS
 from acp_bridge.session import FromAssistant, FromUser, ModelRequest
 
 

@@ -28,7 +28,7 @@ IMPORTS: Final = (
     "acp_bridge.cli.serve",
     "acp_bridge.headless",
     "acp_bridge.bridge.bridge",
-    "acp_bridge.runtime",
+    "acp_bridge.composition",
     "acp_bridge.llm.scripted",
     "acp_bridge.llm.replay",
     "anyio._backends._asyncio",

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import print_json
-from acp_bridge.runtime import home_of
+from acp_bridge.composition import home_of
 
 from .editors import editors
 from .program import configuration, guard, model, models, program, python, search

@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from acp_bridge import __version__
 from acp_bridge.cli.setup.locations import serve_command
+from acp_bridge.composition import DEFAULT_MODELS
 from acp_bridge.config import Config, default_file, load
 from acp_bridge.errors import ConfigError, ToolError
 from acp_bridge.llm import (
@@ -30,7 +31,6 @@ from acp_bridge.llm import (
     options_from,
     parse_route,
 )
-from acp_bridge.runtime import DEFAULT_MODELS
 from acp_bridge.tools import GuardedCommands
 
 from .report import Check

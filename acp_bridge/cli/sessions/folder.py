@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from acp_bridge.composition import home_of
 from acp_bridge.config import load
 from acp_bridge.errors import ConfigError, SessionNotFound
-from acp_bridge.runtime import home_of
 from acp_bridge.storage import JsonlStore
 
 _NAMED = 4
