@@ -83,7 +83,7 @@ async def _work_until_killed(console: Console, project: Path, env: Mapping[str, 
             tasks.start_soon(_prompt_until_killed, client, session_id)
             while not (log.exists() and log.read_text().endswith("\n")):  # noqa: ASYNC110  no event comes from a file
                 await anyio.sleep(0.02)
-            client.kill()
+            client.kill()  # not before the line is there: the tour is about an effect that cannot be taken back
             tasks.cancel_scope.cancel()
     console.print("\n[red]kill -9[/red] while the command runs, as an editor does when its window closes")
     return session_id

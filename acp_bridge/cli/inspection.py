@@ -13,15 +13,15 @@ _PR_SET_DUMPABLE = 4
 
 
 def refuse_inspection() -> None:
-    """Have the kernel refuse `/proc/PID/environ`, debuggers and core dumps; what is executed from here is not meant.
+    """Have the kernel refuse others this process's `/proc/PID/environ`, debuggers and core dumps.
 
-    Linux only. It is undone by every `exec`, so commands and servers are as they would be. Best effort: where it cannot
-    be had, keys are still taken out of all output.
+    Linux only, and best effort: where it cannot be had, keys are still taken out of all output. An `exec` undoes it, so
+    commands and servers that this process starts are not affected.
     """
     if sys.platform != "linux":
         return
     try:
-        import ctypes
+        import ctypes  # here, since no other platform needs it
 
         if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
             logger.debug("other programs may read this one's environment: the kernel did not take the request")

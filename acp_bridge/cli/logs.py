@@ -13,9 +13,9 @@ from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped
 
 _KEPT: Final = 1000
-"""Lines that wait at most."""
+"""How many lines may wait; those that follow are counted instead."""
 _LAST_S: Final = 0.2
-"""How long the end of the process waits for them."""
+"""How long the end of the process waits for lines that are not written yet."""
 
 
 class StderrHandler(logging.Handler):
@@ -30,6 +30,7 @@ class StderrHandler(logging.Handler):
         self._wake = threading.Event()
         self._empty = threading.Event()
         self._empty.set()
+        # a daemon, since a pipe that nobody reads must not keep the process from ending
         threading.Thread(target=self._run, name="stderr", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -51,7 +52,7 @@ class StderrHandler(logging.Handler):
             self._wake.clear()
             while self._lines:
                 line = self._lines.popleft()
-                if self._dropped and len(self._lines) < _KEPT // 2:
+                if self._dropped and len(self._lines) < _KEPT // 2:  # not at every line that makes room for one
                     line += f"acp-bridge: {self._dropped} lines were dropped: nobody read them\n"
                     self._dropped = 0
                 try:

@@ -85,7 +85,8 @@ def _refuse(why: str, code: int) -> int:
 
 
 def display_text(why: str) -> str:
-    """Return the words for a person of why a command is refused: they may hold anybody's, and secrets."""
+    """Return a reason as it may be printed: foreign text in it is escaped, and secrets are taken out."""
+    # imported here, since `serve` needs neither before its first answer
     from acp_bridge.redaction import Secrets, secrets_in
     from acp_bridge.text import escaped
 

@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
     prompt = arguments.prompt if arguments.prompt != "-" else sys.stdin.read()
     if not prompt.strip():
         raise ConfigError("run needs a prompt that is not empty")
-    arguments.cwd = os.path.abspath(arguments.cwd)
+    arguments.cwd = os.path.abspath(arguments.cwd)  # a session's folder is absolute, wherever it is loaded from
     if not os.path.isdir(arguments.cwd):
         raise ConfigError(f"--cwd names {arguments.cwd!r}, which is no folder")
     log = log_to_stderr(config.log, config.secrets)
@@ -101,6 +101,7 @@ async def _run(config: Config, arguments: argparse.Namespace, prompt: str, print
             code = EXIT_USAGE if trouble.kind == "configuration" else 1
         tasks.cancel_scope.cancel()
     ending.reached()
+    # a signal's code first: what was raised or answered after it is only how the run came to its end
     code = ending.code or code or (EXIT_CODES[outcome.reason] if outcome is not None else 1)
     try:
         printer.print_end(outcome or Outcome(reason="error" if trouble else "cancelled"), trouble, code)
@@ -142,7 +143,7 @@ async def _turn(
     runtime: Runtime, arguments: argparse.Namespace, prompt: str, printer: Printer, ending: Ending
 ) -> Outcome | None:
     async def deny(question: Question) -> Choice:
-        with suppress(BrokenPipeError):  # what happens next is written too, and finds out
+        with suppress(BrokenPipeError):  # the next event is written too, and its failure ends the turn
             printer.print_denial(question)
         return Choice("reject_once")
 

@@ -31,8 +31,9 @@ def main(argv: list[str]) -> int:
     except ConfigError as exc:
         refuse(claim_stdio(), display_text(str(exc)))
         raise
+    # until the event loop takes them: by itself, SIGINT would raise in the middle of an import
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _end)  # until the event loop takes them
+        signal.signal(number, _end)
     claimed = claim_stdio()
     begun = Begun()
     if trace is None:  # a trace begins with the first byte

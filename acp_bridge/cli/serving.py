@@ -22,7 +22,7 @@ from .inspection import refuse_inspection
 from .logs import log_to_stderr
 
 _SWITCH_S: Final = 0.001
-"""How long a thread that computes, such as one that imports or loads, keeps the event loop waiting; else 5 ms."""
+"""How long a thread that computes may keep the event loop waiting. Python's own 5 ms are felt while one imports."""
 
 
 def serve(config: Config, claimed: Claimed, begun: Begun, trace: str | None) -> int:

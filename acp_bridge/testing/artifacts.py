@@ -29,11 +29,11 @@ def log_records(sessions: Path, session_id: str) -> list[Json]:
         return []
     text = data.decode(errors="replace")
     records: list[Json] = []
-    for line in text.split("\n")[:-1]:
+    for line in text.split("\n")[:-1]:  # what follows the last newline is being written just now
         try:
             records.append(json.loads(line))
         except ValueError:
-            break
+            break  # what stands behind damage is not known to hold
     return records
 
 

@@ -21,6 +21,7 @@ Json: TypeAlias = dict[str, Any]
 Answerer: TypeAlias = Callable[[Json], Awaitable[Json]]
 
 CHILD_GONE_S = 5.0
+"""How long an agent may take to end once its input is closed; then it is killed."""
 
 
 def allowing(kind: str) -> Answerer:
@@ -143,13 +144,13 @@ async def running_agent(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=None,
-        start_new_session=True,
+        start_new_session=True,  # a group of its own, so that `kill` ends all that the agent started
     )
     try:
         async with connected(process) as client:
             yield client
     finally:
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):  # each wait in it is bounded, and a cancelled test leaves no agent behind
             await _end(process)
 
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 
-NOT_FOUND = -32002
-UNKNOWN_METHOD = -32601
+NOT_FOUND = -32002  # ACP's own code for a resource that is not there
+UNKNOWN_METHOD = -32601  # JSON-RPC's, as the next
 FAILED = -32603
 
 

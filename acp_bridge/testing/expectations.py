@@ -29,7 +29,7 @@ def matches(pattern: Any, value: Any) -> bool:
         case str() if pattern.startswith("~"):
             return pattern[1:] in (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         case _:
-            return type(pattern) is type(value) and pattern == value
+            return type(pattern) is type(value) and pattern == value  # Python's True is 1, and JSON's is not
 
 
 def read_pattern(pattern: Any, key: str = "type") -> tuple[Json, int | None]:

@@ -71,5 +71,5 @@ def parse_or_text(text: str) -> Any:
     """Return what a line says, or the line itself where it is not JSON."""
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # nested too deep is no JSON to us, and must not end the reader's thread
         return text

@@ -89,6 +89,7 @@ def agent_command(text: str) -> tuple[str, ...]:
     if not text:
         return sys.executable, "-m", "acp_bridge", "serve"
     program, *arguments = shlex.split(text)
+    # a test run in a virtual environment that nobody activated has none of its commands on PATH
     beside = Path(sys.executable).parent / program
     found = shutil.which(program) or (str(beside) if beside.exists() else program)
     return found, *arguments

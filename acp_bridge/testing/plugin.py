@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 _MODES = ("replay", "record", "refresh")
-_STEP = re.compile(r"^\[\[step\]\]", re.MULTILINE)
+_STEP = re.compile(r"^\[\[step\]\]", re.MULTILINE)  # other tools have a `scenario.toml`, too
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -54,8 +54,8 @@ class AgentProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
+            bufsize=0,  # what `send` wrote is in the pipe when it returns
+            start_new_session=True,  # a group of its own, so that `kill` ends all that the agent started
         )
         self._threads = [threading.Thread(target=act, daemon=True) for act in (self._read, self._read_stderr)]
         for thread in self._threads:
@@ -128,7 +128,7 @@ class AgentProcess:
             with self._news:
                 if self._ended and not look():
                     raise Stuck(self._report(what))
-                self._news.wait(0.005)
+                self._news.wait(0.005)  # a file or a log gives no sign, so it is looked at again
 
     def _report(self, what: str) -> str:
         why = "the agent has ended" if self._ended else f"nothing for {WAIT_S:g} s"
@@ -140,7 +140,7 @@ class AgentProcess:
     def kill(self) -> None:
         """End the whole process group with SIGKILL, as editors do."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)  # the group has the number of its first process
 
     def signal(self, name: str) -> None:
         """Send a signal to the process alone."""
@@ -194,7 +194,7 @@ class AgentProcess:
             message = read.message
             if message.get("jsonrpc") != "2.0":
                 self.faults.append(f"a line on stdout is no JSON-RPC message: {line[:200]!r}")
-            elif read.method and "id" in message:
+            elif read.method and "id" in message:  # answered under the lock, before a step sees the question
                 answer = self._answers(message)
                 if answer is not None:
                     self._write([{"jsonrpc": "2.0", "id": message["id"], **answer}])

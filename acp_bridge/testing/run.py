@@ -122,7 +122,7 @@ class Run:
             self._stderr += process.stderr
             self.faults += process.faults
             self.frames.append(Frame("#", f"{how}, exit {self._exit_code}"))
-        if how != "killed":
+        if how != "killed":  # who is killed owes no answer
             self._note_answers()
             if self._pending:
                 self.faults.append(f"ended with requests unanswered: {sorted(self._pending.values())}")
@@ -133,7 +133,7 @@ class Run:
 
     def _send(self, method: str, params: Any, *, turn: bool = False) -> int:
         self._note_answers()
-        if not self._pending:
+        if not self._pending:  # while a turn runs, what is expected is looked for from its beginning on
             self._since = self._agent.mark()
         self._last_id += 1
         self._pending[self._last_id] = method

@@ -74,6 +74,7 @@ def make_sandbox(scenario: Scenario) -> Generator[Sandbox]:
 
 def environment(sandbox: Sandbox, route: str, settings: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Return the agent's environment: nothing of the surroundings but the way to programs."""
+    # no key, no proxy and no configuration of whoever runs the tests: a run must be the same everywhere
     made = {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "LANG": "C.UTF-8",

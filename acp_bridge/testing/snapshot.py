@@ -213,7 +213,7 @@ def write_summaries(result: RunResult, scenario: Scenario) -> None:
         first.setdefault(request["answer"] or "", request)
     for path in model_files(scenario):
         answer = json.loads(path.read_text(encoding="utf-8"))
-        answer.pop("request", None)
+        answer.pop("request", None)  # an old summary must not outlive a request that is no longer made
         if path.name in first:
             answer = {"request": summary(first[path.name]), **answer}
         path.write_text(json.dumps(answer, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -39,6 +39,7 @@ class Steps(Run):
         self._check(self.scenario.expect, "[expect]")
         if left := self.editor.list_unused():
             self.faults.append(left)
+        # a defect that was caught is one all the same, unless the scenario is about it
         if "Traceback" in self._stderr and "stderr_contains" not in self.scenario.expect:
             self.faults.append(f"a traceback on stderr:\n{self._stderr}")
 

@@ -177,7 +177,7 @@ def _make(folder: Path) -> None:
     """Make a folder, and those above it, for its owner alone, whatever the umask is."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
-        each.mkdir(mode=0o700)
+        each.mkdir(mode=0o700)  # a conversation is nobody else's business
 
 
 def _create(path: Path) -> int:

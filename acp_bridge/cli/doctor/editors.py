@@ -24,7 +24,7 @@ from acp_bridge.cli.setup.locations import (
 from .report import Check
 
 _NAMES: Final = ("acp-bridge", "acp_bridge")
-_MOST_FILES, _MOST_BYTES = 400, 1_000_000
+_MOST_FILES, _MOST_BYTES = 400, 1_000_000  # some keep whole plugins in the folder of their settings
 _JETBRAINS = ("idea", "pycharm", "webstorm", "goland", "clion", "rider", "rustrover", "phpstorm", "rubymine")
 
 
@@ -99,7 +99,7 @@ def _check(editor: _Editor) -> Check:
             detail="found; it keeps no settings for agents",
             remedy=f"the command that starts it with this one: acp-bridge setup {editor.word}",
         )
-    path = next(filter(_speaks_of_us, _texts(editor)), None)
+    path = next(filter(_mentions_us, _texts(editor)), None)
     return _not_set_up(editor) if path is None else _set_up(editor, path)
 
 
@@ -192,7 +192,7 @@ def _texts(editor: _Editor) -> Iterator[Path]:
     return islice(chain.from_iterable(folder.glob(pattern) for folder, pattern in editor.texts), _MOST_FILES)
 
 
-def _speaks_of_us(path: Path) -> bool:
+def _mentions_us(path: Path) -> bool:
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             return False

@@ -77,7 +77,7 @@ def configuration(environ: Mapping[str, str]) -> tuple[Check, Config]:
 
 
 async def model(config: Config) -> Check:
-    """Look at the route that a session would take, and for its key, without asking the provider."""
+    """Check the route that a session would take, and that its key is there, without asking the provider."""
     route = config.model or _by_key(config.environ)
     if not route:
         return await _local(config)
@@ -94,7 +94,7 @@ async def model(config: Config) -> Check:
     except (ConfigError, OSError) as exc:
         remedy = "correct what it names, or ACP_BRIDGE_MODEL or `model`"
         return Check(name="Model", level="problem", detail=f"{route}: {exc}", remedy=remedy)
-    await chosen.aclose()
+    await chosen.aclose()  # opening it was the check: no request was made
     return (
         await _server(config, parsed)
         if parsed.provider in LOCAL_PROVIDERS
@@ -103,7 +103,7 @@ async def model(config: Config) -> Check:
 
 
 def models(config: Config) -> list[Check]:
-    """Look at the models that are offered beside that one; a line for each that is written wrongly."""
+    """Check the further models that are offered; one line for each whose name cannot be read."""
     found: list[Check] = []
     for name in config.models:
         try:

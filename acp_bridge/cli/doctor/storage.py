@@ -72,7 +72,7 @@ async def _folder(home: Path, place: Path) -> Check:
 
 async def _try(place: Path) -> list[Check]:
     """Make a session in a folder of its own, write to it, try its lock, and remove it."""
-    try:
+    try:  # beside the sessions: another file system would tell nothing of theirs
         folder = Path(tempfile.mkdtemp(prefix=_TRIAL, dir=place))
     except OSError as exc:
         why = (exc.strerror or str(exc)).lower()
@@ -117,7 +117,7 @@ def _sync(median_s: float) -> Check:
 
 async def _lock(root: Path) -> Check:
     try:
-        second = await JsonlStore(root, patience_s=0).hold("trial")
+        second = await JsonlStore(root, patience_s=0).hold("trial")  # no patience: the first holder does not leave
     except SessionInUse:
         return Check(name="Lock", detail="works: a second holder is refused")
     await second.close()

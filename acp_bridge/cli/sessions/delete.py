@@ -69,6 +69,7 @@ async def _delete(sessions: SessionFolder, ids: Sequence[str], yes: bool) -> int
 async def _confirm(sessions: SessionFolder, session_id: str) -> bool:
     sys.stderr.write(f"Delete {await _describe(sessions, session_id)} for good? [y/N] ")
     sys.stderr.flush()
+    # abandoned by a Ctrl-C: the thread waits for a line that may never come
     answer = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
     return answer.strip().lower() in ("y", "yes")
 
@@ -87,7 +88,7 @@ async def _describe(sessions: SessionFolder, session_id: str) -> str:
 def _await_removal(sessions: SessionFolder, session_id: str) -> Path | None:
     """Wait for the store's thread that removes the files, and return the folder if something of it is left.
 
-    Who deletes a secret wants it gone when this ends.
+    Whoever deletes a secret wants it gone when this command ends.
     """
     for thread in threading.enumerate():
         if thread.name == f"remove {session_id}":

@@ -7,12 +7,14 @@ from acp_bridge.content import Diff
 
 _CONTEXT = 3
 _COMPARED = 6000
-"""Lines of the changed middle that are compared; a longer one is shown as gone and come."""
+"""How many lines of the changed middle are compared, which takes time by their square. A longer one is shown as gone
+and come."""
 
 
 def diff_lines(diff: Diff) -> list[str]:
     """Return the change as the body of a unified diff; each line begins with a space, `-`, `+` or `@`."""
     old, new = (diff.old_text or "").splitlines(), diff.new_text.splitlines()
+    # what both begin and end with is cut off first: most changes of large files are small
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     above = (diff.line or 1) - 1

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
 async def _export(sessions: SessionFolder, beginning: str, chosen: str, output: str) -> int:
     session_id = sessions.find(beginning)
     text = _render(sessions, await sessions.store.read(session_id), chosen)
-    data = text.encode("utf-8", "replace")
+    data = text.encode("utf-8", "replace")  # half a character must not cost the export
     if output == "-":
         await anyio.to_thread.run_sync(_to_stdout, data)
         return 0

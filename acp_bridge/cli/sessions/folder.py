@@ -16,7 +16,7 @@ from acp_bridge.errors import ConfigError, SessionNotFound
 from acp_bridge.storage import JsonlStore
 
 _NAMED = 4
-"""Ids that an error about an unclear one names."""
+"""How many ids an error about an unclear one names."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_SESSIONS = ("tmp-", "trash-")
 
@@ -44,7 +44,7 @@ class SessionFolder:
             SessionNotFound: none does, or several do.
         """
         ids = self.ids()
-        if beginning in ids:
+        if beginning in ids:  # even if others begin so too
             return beginning
         found = [session_id for session_id in ids if beginning and session_id.startswith(beginning)]
         if len(found) == 1:
@@ -60,14 +60,14 @@ class SessionFolder:
         )
 
     def images(self, session_id: str, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the bytes of content files by name, those left out that are lost or not what their name says."""
+        """Return the bytes of content files by name. One that is lost, or is not what its name says, is left out."""
         found: dict[str, bytes] = {}
         for name in names:
             try:
                 data = (self.root / session_id / Path(name).name).read_bytes()
             except OSError:
                 continue
-            if hashlib.sha256(data).hexdigest() == name:
+            if hashlib.sha256(data).hexdigest() == name:  # else the page would show what the session never held
                 found[name] = data
         return found
 

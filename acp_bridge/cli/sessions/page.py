@@ -164,6 +164,7 @@ def _pre(text: str) -> str:
 
 def _markdown(text: str) -> str:
     """Return a model's Markdown as HTML; what is HTML in it stays text, and nothing is fetched from elsewhere."""
+    # an image would be a request to wherever the model says, made by whoever opens the page
     renderer = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     return str(renderer.render(clean(text)))
 

@@ -91,6 +91,7 @@ async def _close(held: HeldSession) -> Recovery | None:
             session_id=session_id,
         ) from exc
     closing = closers(log)
+    # a file that may not last is written anew although nothing is open: only that makes it sure
     if not (closing or loaded.dropped_bytes or loaded.may_not_last):
         return None
     last = log.records[-1].time if log.records else log.header.created

@@ -113,6 +113,7 @@ def _print_answer(terminal: Console, entry: Answer) -> None:
     text = clean(entry.text.strip("\n"))
     if terminal.is_terminal:
         terminal.print(Text("\nagent", style="bold magenta"))
+        # no hyperlinks: a terminal would hide where they lead
         terminal.print(Padding(Markdown(text, hyperlinks=False), (0, 0, 0, 2)))
     else:
         _print_speech(terminal, "agent", "magenta", text)

@@ -118,7 +118,7 @@ def _replace(path: Path, data: bytes, before: bytes | None) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())  # else the name could outlive the bytes
-        _refuse_changed(path, before)
+        _refuse_changed(path, before)  # as late as can be: an editor writes its settings whenever it likes
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
