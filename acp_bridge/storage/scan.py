@@ -22,8 +22,8 @@ from .lock import Mark
 _BLOCK = 1 << 20
 _START = b'{"type":'
 
-Take = Callable[[JsonObject], None]
-"""Is given each record that holds, as its JSON object with the seal's members."""
+Take = Callable[[JsonObject], bool | None]
+"""Is given each record that holds, as its JSON object with the seal's members; True ends the scan before that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Scan:
         tail: offsets and lines of those at or above D.
         damage: set if the log is corrupt.
         resumed: whether it was read from where an earlier scan had ended.
+        stopped: whether it was read no further than its taker wanted; what follows was not judged.
     """
 
     first: FirstLine
@@ -64,6 +65,7 @@ class Scan:
     tail: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
     damage: Damage | None = None
     resumed: bool = False
+    stopped: bool = False
 
     @property
     def may_not_last(self) -> bool:
@@ -196,7 +198,7 @@ def scan(
         found.resume_at(bookmark)
         lines = _lines(disk, fd, status.st_size, since=bookmark.end)
     reason = _read(found, seal, lines, take)
-    if found.end < found.durable:
+    if found.end < found.durable and not found.stopped:
         found.damage = Damage(found.records + 2, found.end, reason)
     return found
 
@@ -230,7 +232,9 @@ def _read(found: Scan, seal: Seal, lines: Iterator[tuple[int, bytes]], take: Tak
             found.raise_durable(durable)
         if offset >= found.durable:
             tail.append((offset, line))  # a rewrite takes it from here: after a failed sync the file is no proof
-        take(record)
+        if take(record):
+            found.stopped = True
+            return ""
         found.records += 1
         found.last, found.last_line = offset, line
         found.end = offset + len(line) + 1
