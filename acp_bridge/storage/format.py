@@ -84,6 +84,16 @@ def body_of(record: Record) -> bytes:
     return _encode_body(encode_record(record))
 
 
+def bodies_of(records: Sequence[Record], seq: int) -> list[bytes]:
+    """Return the bodies of records that go on from `seq`.
+
+    Raises:
+        ValueError: they do not, or one holds what JSON cannot carry.
+    """
+    check_order(records, seq)
+    return [body_of(record) for record in records]
+
+
 def size_of_record(record: Record) -> int:
     """Return how many bytes the record takes, its seal left out."""
     return len(body_of(record)) + 2  # the brace and the newline

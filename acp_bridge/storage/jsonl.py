@@ -32,7 +32,7 @@ from .blocking import BlockingStore
 from .disk import Disk, OsDisk
 from .filesystem import network_warning, read_only_warning
 from .folder import is_session_id, require_session_id
-from .format import body_of, check_order, new_gen
+from .format import bodies_of, new_gen
 from .held_log import HeldLog
 from .index import Index
 from .scan import Verification
@@ -70,7 +70,7 @@ class JsonlStore:
 
     async def create(self, header: Header, records: Sequence[Record]) -> HeldSession:
         session_id = require_session_id(header.session_id)
-        bodies = _bodies(records)
+        bodies = bodies_of(records, 0)
         work = partial(self._blocking.create, session_id, encode_header(header), bodies)
         opened = await in_own_thread(work, f"create {session_id}", undo=HeldLog.close)
         loaded = Loaded(header, tuple(records))
@@ -183,8 +183,3 @@ class JsonlStore:
             )
         work = partial(self._blocking.salvage, session_id, self._clock)
         return await in_own_thread(work, f"salvage {session_id}")
-
-
-def _bodies(records: Sequence[Record]) -> list[bytes]:
-    check_order(records, 0)
-    return [body_of(record) for record in records]

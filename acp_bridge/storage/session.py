@@ -17,7 +17,7 @@ from acp_bridge.session.store import Loaded
 
 from . import folder
 from .disk import Disk
-from .format import body_of, check_order
+from .format import bodies_of
 from .held_log import HeldLog
 from .worker import Call, Worker, in_own_thread, start
 
@@ -112,8 +112,8 @@ class JsonlSession:
         busy = self._under_way()
         if busy:
             for call in busy:
-                call.give_up(self._busy())  # the waiter need not hang as well; lock and descriptors stay (D32)
-            raise self._busy()
+                call.give_up(self._busy_error())  # the waiter need not hang as well; lock and descriptors stay (D32)
+            raise self._busy_error()
         self._shut(StoreError(f"session {self._id!r} is closed; load it again", session_id=self._id))
 
     @property
@@ -124,7 +124,7 @@ class JsonlSession:
         if self._closed is not None:
             raise self._closed
         if self._writing is not None and not self._writing.ended:
-            raise self._busy()
+            raise self._busy_error()
 
     def _missing(self, records: Sequence[Record]) -> Sequence[Record]:
         """Leave out what a write that nobody waited for to its end has saved."""
@@ -139,7 +139,7 @@ class JsonlSession:
         calls = [*self._content_writes, *([self._writing] if self._writing else [])]
         return [call for call in calls if not call.ended]
 
-    def _busy(self) -> StoreBusy:
+    def _busy_error(self) -> StoreBusy:
         return StoreBusy(
             f"session {self._id!r} is being written; its lock is kept until that ends",
             session_id=self._id,
@@ -152,16 +152,12 @@ class JsonlSession:
         self._held.close()
         self._let_go(self)
 
-    def _bodies(self, records: Sequence[Record]) -> list[bytes]:
-        check_order(records, self._held.next_seq)
-        return [body_of(record) for record in records]
-
     async def _save(self, records: Sequence[Record]) -> int:
         return await self._write(self._held.save, records, rewriting=self._held.must_rewrite)
 
     async def _write(self, work: Callable[[list[bytes]], int], records: Sequence[Record], *, rewriting: bool) -> int:
         """Do `work` in a thread and see it through, also if the waiter is cancelled, but then not for ever."""
-        self._writing = call = Call(partial(work, self._bodies(records)))
+        self._writing = call = Call(partial(work, bodies_of(records, self._held.next_seq)))
         if rewriting:
             start(call, f"rewrite {self._id}")  # it may take long; the thread that appends stays free of it
         else:
