@@ -1,4 +1,4 @@
-"""What the README says is what the program does."""
+"""What the README, and the page beside the examples, say is what the program does."""
 
 import ast
 import re
@@ -16,12 +16,14 @@ from acp_bridge.limits import TABLE
 from acp_bridge.llm import PRESETS, parse_route
 from acp_bridge.tools import MODES
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = (ROOT / "fixtures" / "examples" / "README.md").read_text(encoding="utf-8")
 
 
-def block(name: str) -> str:
+def block(name: str, page: str = README) -> str:
     """Return the fenced block that follows the comment `<!-- example: NAME -->`."""
-    found = re.search(rf"<!-- example: {name} -->\n```\w+\n(.*?)```", README, re.DOTALL)
+    found = re.search(rf"<!-- example: {name} -->\n```\w+\n(.*?)```", page, re.DOTALL)
     assert found is not None
     return found[1]
 
@@ -105,8 +107,10 @@ def test_the_figures_are_those_that_the_tests_hold() -> None:
 def test_the_scenario_that_is_shown_passes(tmp_path: Path) -> None:
     folder = tmp_path / "snapshots" / "greets"
     (folder / "model").mkdir(parents=True)
-    (folder / "scenario.toml").write_text(block("scenario"))
-    answers = re.findall(r"`(\{.*?\})`", README.split("The model's answers lie beside it")[1].split("Name an agent")[0])
+    (folder / "scenario.toml").write_text(block("scenario", EXAMPLES))
+    answers = re.findall(
+        r"`(\{.*?\})`", EXAMPLES.split("The model's answers lie beside it")[1].split("Name an agent")[0]
+    )
     for place, answer in enumerate(answers, 1):
         (folder / "model" / f"{place:04}.json").write_text(answer)
     pytest_ = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path / "snapshots")]
