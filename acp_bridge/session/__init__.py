@@ -59,7 +59,7 @@ from .recovery_words import CUT_OFF, NEVER_RAN, interruption_text, recovery_text
 from .repair import closers
 from .retry_words import retry_text
 from .sessions import Place, Sessions, milliseconds_now
-from .store import HeldSession, Loaded, Page, SessionFilter, SessionState, SessionSummary, Store
+from .store import Damage, HeldSession, Loaded, Page, SessionFilter, SessionState, SessionSummary, Store, Verification
 from .transcript import (
     FromAssistant,
     FromTools,
@@ -81,6 +81,7 @@ __all__ = [
     "BarrierKind",
     "ContainedStore",
     "ContextCompacted",
+    "Damage",
     "DeltaKind",
     "DropReason",
     "Durable",
@@ -136,6 +137,7 @@ __all__ = [
     "UnknownEvent",
     "UsageReported",
     "UserMessage",
+    "Verification",
     "VerifiedPolicy",
     "closers",
     "contents_named",

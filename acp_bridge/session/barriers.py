@@ -8,7 +8,8 @@ compares `durable_seq` with what was logged when the barrier fell due, whoever w
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -110,19 +111,11 @@ class VerifiedPolicy:
 
     async def _pass(self, kind: BarrierKind, wait: Callable[[Durable], Awaitable[None]], journal: Durable) -> None:
         through = journal.last_seq
-        seconds = self.deadline_s * _GRACE + _GRACE_S
         try:
-            with anyio.fail_after(seconds, shield=kind in _SEEN_THROUGH):
-                async with no_stray_cancellation():
-                    await wait(journal)
+            async with self._bounded(kind, f"the checkpoint policy {self._name} did not return from"):
+                await wait(journal)
         except BarrierFailed:
             raise
-        except TimeoutError as exc:
-            raise BarrierTimeout(
-                f"the checkpoint policy {self._name} did not return from the {kind} barrier within {seconds:g} s; "
-                "nothing behind it was done",
-                barrier=kind,
-            ) from exc
         except PART_FAILURES as exc:
             logger.exception("the checkpoint policy %s failed at the %s barrier", self._name, kind)
             raise BarrierFailed(
@@ -134,6 +127,34 @@ class VerifiedPolicy:
                 f"(event {through} was logged, {journal.durable_seq} is the last that is saved)",
                 barrier=kind,
             )
+        await self._confirm(kind, journal)
+
+    async def _confirm(self, kind: BarrierKind, journal: Durable) -> None:
+        """Make sure that the session is still held here: on disk is not enough if somebody else acts on it by now."""
+        try:
+            async with self._bounded(kind, "the store did not confirm its hold on the session behind"):
+                await journal.confirm()
+        except BarrierFailed:
+            raise
+        except PART_FAILURES as exc:
+            raise BarrierFailed(f"the {kind} barrier was not passed: {exc}", barrier=kind) from exc
+
+    @asynccontextmanager
+    async def _bounded(self, kind: BarrierKind, what: str) -> AsyncGenerator[None]:
+        """Bound what is awaited inside, and take a cancellation that nobody asked for as a failure.
+
+        Raises:
+            BarrierTimeout: it took too long; `what` says what did.
+        """
+        seconds = self.deadline_s * _GRACE + _GRACE_S
+        try:
+            with anyio.fail_after(seconds, shield=kind in _SEEN_THROUGH):
+                async with no_stray_cancellation():
+                    yield
+        except TimeoutError as exc:
+            raise BarrierTimeout(
+                f"{what} the {kind} barrier within {seconds:g} s; nothing behind it was done", barrier=kind
+            ) from exc
 
     @property
     def _name(self) -> str:

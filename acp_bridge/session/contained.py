@@ -5,18 +5,23 @@ Owns the words about a store that does not keep its port. Knows no store by name
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
+
+from typing_extensions import get_protocol_members
 
 from acp_bridge.effects import no_stray_cancellation
 from acp_bridge.errors import PART_FAILURES, StoreError, StorePoisoned
 from acp_bridge.text import describe
 
 from .events import Header, Record
-from .store import HeldSession, Loaded, Page, SessionFilter, Store
+from .store import HeldSession, Loaded, Page, SessionFilter, Store, Verification
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_HELD_METHODS: Final = tuple(sorted(get_protocol_members(HeldSession) - {"loaded", "warning"}))
+"""What is looked for at once; the two properties may fail, and are read when they are needed."""
 
 
 class _Boundary:
@@ -70,10 +75,17 @@ class ContainedStore:
         held = await _Boundary(self._part, session_id).call("hold", lambda: self.inner.hold(session_id))
         return self._held(held, session_id, "hold")
 
-    async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
-        """Read a session without its lock."""
+    async def read(self, session_id: str, *, from_seq: int = 0, limit: int | None = None) -> Loaded:
+        """Read a session without its lock; a piece that ends nowhere, or holds more than was asked for, is refused."""
         boundary = _Boundary(self._part, session_id)
-        return await boundary.call("read", lambda: self.inner.read(session_id, from_seq=from_seq), Loaded)
+        loaded = await boundary.call(
+            "read", lambda: self.inner.read(session_id, from_seq=from_seq, limit=limit), Loaded
+        )
+        if limit is not None and len(loaded.records) > limit:
+            raise boundary.error(f"returned {len(loaded.records)} records from read(), where {limit} were asked for")
+        if limit and loaded.has_more and loaded.next_seq <= from_seq:  # else its reader would go round for ever
+            raise boundary.error(f"says that there is more behind record {from_seq}, and not where")
+        return loaded
 
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return a page of sessions; a cursor that is refused goes through as the `ValueError` that the port names."""
@@ -106,10 +118,22 @@ class ContainedStore:
         """Remove leftovers."""
         return await self._whole.call("sweep", self.inner.sweep, int)
 
+    async def verify(self, session_id: str) -> Verification:
+        """Check a session's records."""
+        boundary = _Boundary(self._part, session_id)
+        return await boundary.call("verify", lambda: self.inner.verify(session_id), Verification)
+
+    async def salvage(self, session_id: str) -> Verification:
+        """Go round damage."""
+        boundary = _Boundary(self._part, session_id)
+        return await boundary.call("salvage", lambda: self.inner.salvage(session_id), Verification)
+
     def _held(self, held: HeldSession, session_id: str, method: str) -> HeldSession:
-        if not hasattr(held, "append"):
+        if missing := [name for name in _HELD_METHODS if not callable(getattr(held, name, None))]:
             boundary = _Boundary(self._part, session_id)
-            raise boundary.error(f"returned {_name_of(held)} from {method}(), and not a held session")
+            raise boundary.error(
+                f"returned {_name_of(held)} from {method}(), which has no {', '.join(missing)}: it is no HeldSession"
+            )
         return _ContainedSession(held, self._part, session_id)
 
 
@@ -144,6 +168,10 @@ class _ContainedSession:
     async def append(self, records: Sequence[Record]) -> int:
         """Make records durable."""
         return await self._boundary.call("append", lambda: self.inner.append(records), int)
+
+    async def confirm(self) -> None:
+        """Make sure that the session is held; failing at it says nothing about what was written."""
+        await self._plain.call("confirm", self.inner.confirm)
 
     async def repair(self, closers: Sequence[Record]) -> None:
         """Make the log end in closers."""

@@ -236,6 +236,19 @@ class Journal:
                 raise waited_for.error
         return self.bytes_written - before
 
+    async def confirm(self) -> None:
+        """Make sure that the session is still held; if it is somebody else's, nothing is saved here any more.
+
+        Raises:
+            StoreError: it is not, or that cannot be told now.
+        """
+        try:
+            with self._defects_as_store_errors():
+                await self.held.confirm()
+        except StoreReplaced as exc:
+            self._fail(exc)  # no later barrier may pass, and whoever streams is told
+            raise
+
     async def run(self) -> None:
         """Write what is wanted, and in the background what is not, until cancelled."""
         try:

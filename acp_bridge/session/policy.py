@@ -36,6 +36,14 @@ class Durable(Protocol):
         """
         ...
 
+    async def confirm(self) -> None:
+        """Make sure that this process still holds the session. The core does so itself behind every barrier.
+
+        Raises:
+            StoreError: it does not, or cannot tell.
+        """
+        ...
+
 
 class Policy(Protocol):
     """Which barrier waits. Each method returns once it is passed.

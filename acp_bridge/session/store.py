@@ -2,6 +2,21 @@
 
 Owns the contract that `memory`, `jsonl` and other people's backends pass (`acp_bridge.testing.store_contract`).
 Knows no events' meaning, and no policy: when to wait for the disk is the checkpoint policy's business.
+
+    Store                                       HeldSession
+      create(header, records) -> HeldSession      loaded -> Loaded
+      hold(session_id) -> HeldSession             warning -> str
+      read(session_id, from_seq, limit)           append(records) -> int
+        -> Loaded                                 confirm()
+      list(filter, cursor, limit) -> Page         repair(closers)
+      fork(session_id, header, through)           salvage(unsaved)
+      delete(session_id)                          put_content(data) -> str
+      sweep() -> int                              get_content(name) -> bytes | None
+      verify(session_id) -> Verification          close()
+      salvage(session_id) -> Verification
+
+All are coroutines but `loaded` and `warning`. `fixtures/examples/noting_store.py` is a store that a configuration can
+name. A store that is entered (`__aenter__`, `__aexit__`) is left when every session is saved and let go.
 """
 
 from collections.abc import Sequence
@@ -22,8 +37,9 @@ class Loaded:
         dropped_bytes: what followed the last record that holds and was not known durable; told to the user.
         may_not_last: the bytes read may be in the cache alone: a sync of them was attempted and not confirmed.
         unconfirmed: nothing says that all of what was read, and its name, were ever synced; the next save does it.
-        next_seq: the seq that the next record must have; more than the last one's plus one where the log ends in
-            records of a type that could be ignored.
+        next_seq: the seq that the next record has or must have; more than the last one's plus one behind records of a
+            type that could be ignored.
+        has_more: records of `next_seq` and later were left out because the reader asked for so many.
     """
 
     header: Header
@@ -32,6 +48,40 @@ class Loaded:
     may_not_last: bool = False
     next_seq: int = 0
     unconfirmed: bool = False
+    has_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Where a log is corrupt: the 1-based line, its first byte, and what is wrong with it."""
+
+    line: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A session's log, checked record by record.
+
+    Attributes:
+        path: the file, or what else a person finds the log by.
+        records: how many hold.
+        size: bytes of the log.
+        durable: how many of them are known durable.
+        dropped_bytes: what follows the records that hold and was not known durable: a crash's rest, no damage.
+        damage: the first line that should hold and does not.
+        kept_file: where a salvage left the damaged log.
+    """
+
+    session_id: str
+    path: str
+    records: int
+    size: int
+    durable: int
+    dropped_bytes: int
+    damage: Damage | None = None
+    kept_file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +149,18 @@ class HeldSession(Protocol):
         """
         ...
 
+    async def confirm(self) -> None:
+        """Make sure that this process still holds the session; called behind every barrier, before what it guards.
+
+        A store whose locks the kernel keeps returns at once, without a system call. One whose hold can end without its
+        doing, a lease at a service, asks there: else a second opener could be at work, and both would act.
+
+        Raises:
+            StoreReplaced: the session is somebody else's by now; it is closed in this process.
+            StoreError: it cannot be told, or the session is closed; what is behind this barrier does not happen.
+        """
+        ...
+
     async def repair(self, closers: Sequence[Record]) -> None:
         """Make the log end in `closers`: cut what did not hold, rewrite what may not last, append durably.
 
@@ -156,8 +218,14 @@ class Store(Protocol):
         """
         ...
 
-    async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
-        """Read a session without its lock: a view, not settled. Records before `from_seq` are left out.
+    async def read(self, session_id: str, *, from_seq: int = 0, limit: int | None = None) -> Loaded:
+        """Read a session without its lock: what holds now, and may be cut by its next opener.
+
+        Args:
+            session_id: the session, open or not.
+            from_seq: records before it are left out.
+            limit: how many records to return at most, so that a long log can be read in bounded pieces: go on from
+                `Loaded.next_seq` while `Loaded.has_more`. 0 gives the header alone, None all there is.
 
         Raises:
             SessionNotFound, StoreCorrupt, StoreTooNew, StoreUnsupported.
@@ -193,5 +261,25 @@ class Store(Protocol):
         """Remove what dead processes left half-made or half-removed, and sessions empty for a week; return how many.
 
         Takes each one's lock and looks again under it. Cancelling leaves the rest for another time.
+        """
+        ...
+
+    async def verify(self, session_id: str) -> Verification:
+        """Check every record of a session, without its lock and changing nothing.
+
+        Raises:
+            SessionNotFound, StoreTooNew; StoreCorrupt if not even the header can be read. Other damage is in the
+            result.
+        """
+        ...
+
+    async def salvage(self, session_id: str) -> Verification:
+        """Go round a corrupt log's damage, under its lock: keep the records before it and, beside them, the whole log.
+
+        Appends `session/salvaged`. Does nothing to a log that is not corrupt. Returns what was found before.
+
+        Raises:
+            SessionNotFound, SessionInUse, StoreTooNew; StoreCorrupt if not even the header can be read, so that nothing
+            can be kept; StoreError if it could not be written.
         """
         ...

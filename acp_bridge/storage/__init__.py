@@ -19,6 +19,5 @@ whose mark vouches for the whole file is *confirmed*, and opening it has nothing
 
 from .jsonl import JsonlStore
 from .memory import MemoryStore
-from .scan import Verification
 
-__all__ = ["JsonlStore", "MemoryStore", "Verification"]
+__all__ = ["JsonlStore", "MemoryStore"]

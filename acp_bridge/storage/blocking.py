@@ -13,7 +13,7 @@ from acp_bridge.effects import pause_gc
 from acp_bridge.errors import StoreError, StoreUnsupported
 from acp_bridge.session.codec import MalformedRecord, UnknownEvent, decode_record
 from acp_bridge.session.events import Record, SessionSalvaged, TurnEnded
-from acp_bridge.session.store import Loaded
+from acp_bridge.session.store import Loaded, Verification
 
 from . import folder
 from .disk import APPEND, READ, Disk, remove_tree
@@ -22,7 +22,7 @@ from .format import body_of, parse_first_line
 from .held_log import HeldLog
 from .lock import Lock, Mark, acquire, acquire_to_read, peek_mark
 from .log import LogFile, lines_of, rewrite
-from .scan import Scan, Verification, corruption, read_bodies, scan, skip, verification
+from .scan import Scan, corruption, read_bodies, scan, skip, verification
 
 
 class BlockingStore:
@@ -51,14 +51,22 @@ class BlockingStore:
         with _release_on_failure(lock):
             return self._open(lock, session_id)
 
-    def read(self, session_id: str, from_seq: int) -> Loaded:
+    def read(self, session_id: str, from_seq: int, limit: int | None) -> Loaded:
         """Return what a reader sees, without the lock."""
         self._find(session_id)
         records: list[Record] = []
         with self.open_log(session_id, READ) as (fd, path):
             found = self._scan(fd, session_id, path, None, records)
-        first = next((at for at, record in enumerate(records) if record.seq >= from_seq), len(records))
-        return Loaded(found.first.header, tuple(records[first:]), found.length - found.end)
+        wanted = [record for record in records if record.seq >= from_seq]
+        taken = wanted if limit is None else wanted[:limit]
+        has_more = len(taken) < len(wanted)
+        return Loaded(
+            found.first.header,
+            tuple(taken),
+            found.length - found.end,
+            next_seq=wanted[len(taken)].seq if has_more else found.records,
+            has_more=has_more,
+        )
 
     def verify(self, session_id: str) -> Verification:
         """Check every record, without the lock."""

@@ -26,7 +26,7 @@ from threading import Thread
 from acp_bridge.errors import SessionInUse, StoreError
 from acp_bridge.session.codec import encode_header
 from acp_bridge.session.events import Header, Record
-from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter
+from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter, Verification
 
 from .blocking import BlockingStore
 from .disk import Disk, OsDisk
@@ -35,7 +35,6 @@ from .folder import is_session_id, require_session_id
 from .format import bodies_of, new_gen
 from .held_log import HeldLog
 from .index import Index
-from .scan import Verification
 from .session import JsonlSession
 from .sweep import sweep
 from .worker import in_own_thread
@@ -105,9 +104,9 @@ class JsonlStore:
         if self._held.get(session_id) is held:
             del self._held[session_id]
 
-    async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
+    async def read(self, session_id: str, *, from_seq: int = 0, limit: int | None = None) -> Loaded:
         require_session_id(session_id)
-        return await in_own_thread(partial(self._blocking.read, session_id, from_seq), f"read {session_id}")
+        return await in_own_thread(partial(self._blocking.read, session_id, from_seq, limit), f"read {session_id}")
 
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         work = partial(self._list, filter, cursor, limit, frozenset(self._held))
@@ -159,23 +158,10 @@ class JsonlStore:
             raise StoreError(f"cannot sweep {self._blocking.root}: {exc}", path=self._blocking.root) from exc
 
     async def verify(self, session_id: str) -> Verification:
-        """Check every record of a session, changing nothing.
-
-        Raises:
-            SessionNotFound, StoreTooNew.
-        """
         require_session_id(session_id)
         return await in_own_thread(partial(self._blocking.verify, session_id), f"verify {session_id}")
 
-    async def salvage_corrupt(self, session_id: str) -> Verification:
-        """Keep the records before the first damaged one, and the damaged file whole beside them.
-
-        Appends `session/salvaged`. Does nothing to a log that is not corrupt. Returns what was found before.
-
-        Raises:
-            SessionNotFound, SessionInUse, StoreTooNew; StoreCorrupt if the first line is damaged, so nothing can be
-            kept; StoreError if it could not be written.
-        """
+    async def salvage(self, session_id: str) -> Verification:
         require_session_id(session_id)
         if session_id in self._held:  # the kernel would refuse it too, but only after its patience
             raise SessionInUse(

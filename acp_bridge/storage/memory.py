@@ -13,7 +13,7 @@ import anyio.lowlevel
 from acp_bridge.errors import SessionInUse, StoreError, StorePoisoned
 from acp_bridge.session.codec import encode_record
 from acp_bridge.session.events import Header, Record, TurnEnded
-from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter, SessionSummary
+from acp_bridge.session.store import HeldSession, Loaded, Page, SessionFilter, SessionSummary, Verification
 
 from .folder import not_found, require_session_id
 from .format import check_order, size_of_record
@@ -51,6 +51,9 @@ class _MemorySession:
             await anyio.lowlevel.checkpoint()
         self._check_held()
         return self._write(records)
+
+    async def confirm(self) -> None:
+        self._check_held()
 
     async def repair(self, closers: Sequence[Record]) -> None:
         await self.append(closers)
@@ -121,15 +124,15 @@ class MemoryStore:
         await anyio.lowlevel.checkpoint()
         kept = self._find(session_id)
         if kept.holder is not None:
-            raise SessionInUse(
-                f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
-            )
+            raise _in_use(session_id)
         return _MemorySession(self, kept)
 
-    async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
+    async def read(self, session_id: str, *, from_seq: int = 0, limit: int | None = None) -> Loaded:
         await anyio.lowlevel.checkpoint()
         kept = self._find(session_id)
-        return Loaded(kept.header, tuple(kept.records[max(from_seq, 0) :]))
+        first, end = max(from_seq, 0), len(kept.records)
+        next_seq = end if limit is None else min(first + limit, end)
+        return Loaded(kept.header, tuple(kept.records[first:next_seq]), next_seq=next_seq, has_more=next_seq < end)
 
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         await anyio.lowlevel.checkpoint()
@@ -160,6 +163,20 @@ class MemoryStore:
         if through < 0 or len(prefix) != through + 1 or not isinstance(prefix[-1].event, TurnEnded):
             raise StoreError(f"session {session_id!r} has no turn that ends at seq {through}", session_id=session_id)
         self._make(header, prefix).content.update(source.content)
+
+    async def verify(self, session_id: str) -> Verification:
+        await anyio.lowlevel.checkpoint()
+        kept = self._find(session_id)
+        size = sum(map(size_of_record, kept.records))
+        return Verification(
+            session_id=session_id, path="memory", records=len(kept.records), size=size, durable=size, dropped_bytes=0
+        )
+
+    async def salvage(self, session_id: str) -> Verification:
+        """There is nothing to go round: what is in memory is never damaged."""
+        if self._find(session_id).holder is not None:
+            raise _in_use(session_id)
+        return await self.verify(session_id)
 
     def _find(self, session_id: str) -> _Kept:
         kept = self._sessions.get(require_session_id(session_id))
@@ -193,3 +210,7 @@ class MemoryStore:
             state="open" if kept.holder else found.state,
             size=sum(map(size_of_record, kept.records)) + sum(map(len, kept.content.values())),
         )
+
+
+def _in_use(session_id: str) -> SessionInUse:
+    return SessionInUse(f"session {session_id!r} is open in this process", session_id=session_id, holder="this process")

@@ -14,6 +14,7 @@ import orjson
 
 from acp_bridge.content import JsonObject
 from acp_bridge.errors import StoreCorrupt
+from acp_bridge.session.store import Damage, Verification
 
 from .disk import Disk
 from .format import BadLine, FirstLine, Seal, parse_first_line, unseal
@@ -24,15 +25,6 @@ _START = b'{"type":'
 
 Take = Callable[[JsonObject], bool | None]
 """Is given each record that holds, as its JSON object with the seal's members; True ends the scan before that one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """The first line below D that does not hold: its 1-based number, its first byte, and what is wrong."""
-
-    line: int
-    offset: int
-    reason: str
 
 
 @dataclass(slots=True)
@@ -125,29 +117,6 @@ class Bookmark:
     durable: int = 0
     last: int = 0
     crc: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """A log, record by record.
-
-    Attributes:
-        records: how many hold.
-        size: length of the file.
-        durable: how much of it is known durable.
-        dropped_bytes: what follows the records that hold and was not known durable: a crash's rest, no damage.
-        damage: the first line that should hold and does not.
-        kept_file: where a salvage left the damaged file.
-    """
-
-    session_id: str
-    path: str
-    records: int
-    size: int
-    durable: int
-    dropped_bytes: int
-    damage: Damage | None = None
-    kept_file: str = ""
 
 
 def verification(session_id: str, path: str, found: Scan, *, kept_file: str = "") -> Verification:

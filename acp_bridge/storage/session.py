@@ -59,6 +59,10 @@ class JsonlSession:
         missing = self._missing(records)
         return await self._save(missing) if missing else 0
 
+    async def confirm(self) -> None:
+        if self._closed is not None:  # the kernel keeps the lock as long as its descriptor is open
+            raise self._closed
+
     async def repair(self, closers: Sequence[Record]) -> None:
         self._check_open()
         missing = self._missing(closers)

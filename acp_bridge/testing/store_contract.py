@@ -20,7 +20,7 @@ from typing import TypeAlias
 import anyio
 import pytest
 
-from acp_bridge.errors import SessionInUse, SessionNotFound, StoreError, StorePoisoned
+from acp_bridge.errors import SessionInUse, SessionNotFound, StoreCorrupt, StoreError, StorePoisoned
 from acp_bridge.session import (
     Event,
     HeldSession,
@@ -42,6 +42,9 @@ OpenStore: TypeAlias = Callable[[], Store]
 
 Failing: TypeAlias = Callable[[], AbstractContextManager[None]]
 """While the context is open, nothing can be written."""
+
+Damaging: TypeAlias = Callable[[str], None]
+"""Damages the second record of a session that nobody holds, below what is known durable."""
 
 
 @asynccontextmanager
@@ -73,7 +76,7 @@ async def list_summaries(store: Store, **criteria: object) -> list[SessionSummar
 
 
 class StoreContract:
-    """The claims. Give `open_store`; give `failing` too if the backend can be made to fail."""
+    """The claims. Give `open_store`; give `failing` and `damaging` too if the backend can be made to fail or lie."""
 
     pytestmark = pytest.mark.anyio  # so that it runs in projects whose anyio plugin takes marked tests alone
 
@@ -85,6 +88,11 @@ class StoreContract:
     @pytest.fixture
     def failing(self) -> Failing | None:
         """Override where the backend can be made to fail."""
+        return None
+
+    @pytest.fixture
+    def damaging(self) -> Damaging | None:
+        """Override where what the backend keeps can be damaged."""
         return None
 
     @pytest.fixture
@@ -132,6 +140,25 @@ class StoreContract:
         assert [r.seq for r in (await store.read("s1", from_seq=1)).records] == [1]
         assert (await store.read("s1", from_seq=9)).records == ()
 
+    @pytest.mark.parametrize("limit", [1, 2, 5, 99])
+    async def test_a_log_is_read_whole_in_pieces_of_the_size_asked_for(self, store: Store, limit: int) -> None:
+        await make_session(store, events=EVERY_EVENT)
+        pieces: list[tuple[Record, ...]] = []
+        seq, more = 0, True
+        while more:
+            loaded = await store.read("s1", from_seq=seq, limit=limit)
+            pieces.append(loaded.records)
+            seq, more = loaded.next_seq, loaded.has_more
+        assert [record for piece in pieces for record in piece] == list(await read_records(store))
+        assert all(len(piece) == limit for piece in pieces[:-1])
+        assert 0 < len(pieces[-1]) <= limit
+        assert seq == len(EVERY_EVENT)
+
+    async def test_a_header_can_be_read_alone(self, store: Store) -> None:
+        await make_session(store)
+        alone = await store.read("s1", limit=0)
+        assert (alone.header, alone.records, alone.next_seq, alone.has_more) == (header(), (), 0, True)
+
     @pytest.mark.parametrize("session_id", [*MALFORMED_IDS, "unknown"], ids=lambda name: ascii(name[:20]))
     async def test_an_id_that_no_session_has_is_not_found(self, store: Store, session_id: str) -> None:
         await make_session(store)
@@ -139,6 +166,8 @@ class StoreContract:
             lambda: store.hold(session_id),
             lambda: store.read(session_id),
             lambda: store.fork(session_id, header("s2"), through=1),
+            lambda: store.verify(session_id),
+            lambda: store.salvage(session_id),
         ):
             with pytest.raises(SessionNotFound):
                 await attempt()
@@ -214,7 +243,19 @@ class StoreContract:
             await session.append(records(A_TURN))
         with pytest.raises(StoreError):
             await session.put_content(PICTURE)
+        with pytest.raises(StoreError):
+            await session.confirm()
         assert await read_records(store) == ()
+
+    async def test_a_hold_is_confirmed_as_long_as_it_is_one(self, store: Store) -> None:
+        session = await store.create(header(), records(A_TURN))
+        await session.confirm()
+        await session.append(records([TurnStarted(turn=2)], first=2))
+        await session.confirm()
+        await store.delete("s1")
+        with pytest.raises(StoreError):
+            await session.confirm()
+        await session.close()
 
     # Repair and salvage.
 
@@ -266,6 +307,46 @@ class StoreContract:
         await session.append(records(A_TURN))
         assert await session.put_content(PICTURE) == PICTURE_NAME
         await session.close()
+
+    # Verifying, and going round damage.
+
+    async def test_a_sound_session_verifies_whether_it_is_held_or_not(self, open_store: OpenStore) -> None:
+        session = await open_store().create(header(), records(A_TURN))
+        while_held = await open_store().verify("s1")
+        await session.close()
+        found = await open_store().verify("s1")
+        assert while_held == found
+        assert (found.session_id, found.records, found.damage, found.dropped_bytes) == ("s1", 2, None, 0)
+        assert found.size == found.durable > 0
+
+    async def test_a_sound_session_is_not_salvaged(self, open_store: OpenStore) -> None:
+        session = await open_store().create(header(), records(A_TURN))
+        with pytest.raises(SessionInUse):
+            await open_store().salvage("s1")
+        await session.close()
+        found = await open_store().salvage("s1")
+        assert (found.records, found.damage, found.kept_file) == (2, None, "")
+        assert len(await read_records(open_store())) == 2
+
+    async def test_damage_is_refused_found_and_gone_round(
+        self, open_store: OpenStore, damaging: Damaging | None
+    ) -> None:
+        if damaging is None:
+            pytest.skip("what this backend keeps cannot be damaged")
+        await make_session(open_store(), events=[*A_TURN, TurnStarted(turn=2)])
+        damaging("s1")
+        for attempt in (open_store().hold("s1"), open_store().read("s1")):
+            with pytest.raises(StoreCorrupt):
+                await attempt
+        found = await open_store().verify("s1")
+        assert found.damage is not None
+        assert (found.records, found.dropped_bytes, found.kept_file) == (1, 0, "")
+        salvaged = await open_store().salvage("s1")
+        assert (salvaged.damage, salvaged.records, salvaged.kept_file != "") == (found.damage, 1, True)
+        async with held(open_store(), "s1") as session:
+            first, last = session.loaded.records
+        assert (first.event, last.synthetic, last.event.type) == (A_TURN[0], True, "session/salvaged")
+        assert (await open_store().verify("s1")).damage is None
 
     # Content.
 

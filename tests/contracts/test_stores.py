@@ -9,7 +9,7 @@ import pytest
 
 from acp_bridge.storage import JsonlStore, MemoryStore
 from acp_bridge.storage.disk import OsDisk
-from acp_bridge.testing.store_contract import Failing, OpenStore, StoreContract
+from acp_bridge.testing.store_contract import Damaging, Failing, OpenStore, StoreContract
 
 
 class TestMemoryStore(StoreContract):
@@ -61,3 +61,13 @@ class TestJsonlStore(StoreContract):
             disk.is_full = False
 
         return context
+
+    @pytest.fixture
+    def damaging(self, tmp_path: Path) -> Damaging:
+        def damage(session_id: str) -> None:
+            log = tmp_path / "home" / "sessions" / session_id / "log.jsonl"
+            lines = log.read_bytes().splitlines(keepends=True)
+            lines[2] = lines[2].replace(b'"time":', b'"tame":')
+            log.write_bytes(b"".join(lines))
+
+        return damage

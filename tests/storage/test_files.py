@@ -287,7 +287,7 @@ async def test_a_malformed_id_reaches_no_system_call(tmp_path: Path) -> None:
 
     store = store_in(tmp_path, Silent())
     for name in ("../../etc/passwd", "..", "", "a/b", "x" * 10_000, "a\0"):
-        for attempt in (store.hold(name), store.read(name), store.verify(name), store.salvage_corrupt(name)):
+        for attempt in (store.hold(name), store.read(name), store.verify(name), store.salvage(name)):
             with pytest.raises(SessionNotFound):
                 await attempt
         await store.delete(name)

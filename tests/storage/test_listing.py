@@ -229,7 +229,7 @@ async def test_an_explicit_salvage_keeps_what_is_before_the_damage_and_the_damag
     with pytest.raises(StoreCorrupt, match="--salvage"):
         await loaded(tmp_path)
     store = JsonlStore(tmp_path, clock=lambda: 77)
-    told = await store.salvage_corrupt("s1")
+    told = await store.salvage("s1")
     assert told.damage is not None
     assert b"".join(lines(Path(told.kept_file))) == damaged
     kept = (await loaded(tmp_path)).records
@@ -238,7 +238,7 @@ async def test_an_explicit_salvage_keeps_what_is_before_the_damage_and_the_damag
     assert [r.event for r in kept] == [*TURN, last]
     assert (kept[-1].time, kept[-1].synthetic) == (77, True)
     before = log.read_bytes()
-    assert (await store.salvage_corrupt("s1")).damage is None
+    assert (await store.salvage("s1")).damage is None
     assert log.read_bytes() == before
 
 
@@ -246,11 +246,11 @@ async def test_an_explicit_salvage_needs_the_lock_and_a_whole_first_line(tmp_pat
     log = await made(tmp_path)
     session = await opened(tmp_path)
     with pytest.raises(SessionInUse):
-        await store_in(tmp_path).salvage_corrupt("s1")
+        await store_in(tmp_path).salvage("s1")
     await session.close()
     log.write_bytes(b"{}\n" + log.read_bytes())
     with pytest.raises(StoreCorrupt):
-        await store_in(tmp_path).salvage_corrupt("s1")
+        await store_in(tmp_path).salvage("s1")
 
 
 async def test_a_content_file_is_trusted_only_if_this_process_synced_it(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from acp_bridge.session import (
     Recovery,
     SessionFilter,
     Sessions,
+    Verification,
     VerifiedPolicy,
 )
 from acp_bridge.storage import MemoryStore
@@ -78,6 +79,10 @@ class Shut:
         await self.opened.wait()
 
 
+async def _at_once() -> None:
+    """What a local store does to confirm its hold."""
+
+
 class CountingSession:
     """A hold that keeps account of its writes, waits at a door before each, and fails on demand."""
 
@@ -99,6 +104,11 @@ class CountingSession:
             await self.store.door.pass_through()
             size = await self.inner.append(records)
         return size  # noqa: RET504  a scope may leave its block early, says its type
+
+    async def confirm(self) -> None:
+        self.store.confirmed += 1
+        await self.store.on_confirm()
+        await self.inner.confirm()
 
     async def repair(self, closers: Sequence[Record]) -> None:
         self.store.writes.append(tuple(closers))
@@ -127,10 +137,13 @@ class CountingStore:
     Attributes:
         writes: what each write was given; a write is a sync.
         door: where each write waits.
-        on_salvage: awaited before each salvage.
+        confirmed: how often the hold was confirmed.
+        on_confirm, on_salvage: awaited before each.
     """
 
     def __init__(self) -> None:
+        self.confirmed = 0
+        self.on_confirm: Callable[[], Awaitable[None]] = _at_once
         self.on_salvage: Callable[[], Awaitable[None]] = checkpoint
         self.memory = MemoryStore()
         self.writes: list[tuple[Record, ...]] = []
@@ -143,8 +156,14 @@ class CountingStore:
     async def hold(self, session_id: str) -> HeldSession:
         return CountingSession(await self.memory.hold(session_id), self)
 
-    async def read(self, session_id: str, *, from_seq: int = 0) -> Loaded:
-        return await self.memory.read(session_id, from_seq=from_seq)
+    async def read(self, session_id: str, *, from_seq: int = 0, limit: int | None = None) -> Loaded:
+        return await self.memory.read(session_id, from_seq=from_seq, limit=limit)
+
+    async def verify(self, session_id: str) -> Verification:
+        return await self.memory.verify(session_id)
+
+    async def salvage(self, session_id: str) -> Verification:
+        return await self.memory.salvage(session_id)
 
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         return await self.memory.list(filter, cursor=cursor, limit=limit)

@@ -61,7 +61,7 @@ async def _repair(sessions: SessionFolder, beginning: str, salvage: bool) -> int
 
 
 async def _salvage(sessions: SessionFolder, session_id: str) -> None:
-    found = await sessions.store.salvage_corrupt(session_id)
+    found = await sessions.store.salvage(session_id)
     if found.damage is None:
         print_line(f"{session_id} is not corrupt; there is nothing to salvage.")
         return
