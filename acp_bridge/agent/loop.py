@@ -15,7 +15,7 @@ from acp_bridge.content import Failure, JsonObject, Text, Usage
 from acp_bridge.effects import Cancellation
 from acp_bridge.errors import BarrierFailed, BridgeError
 from acp_bridge.limits import ANSWER
-from acp_bridge.llm import Border, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
+from acp_bridge.llm import Failed, Finished, Model, Sanitizer, TextDelta, ThoughtDelta, ToolDelta
 from acp_bridge.options import AgentOptions as Options
 from acp_bridge.redaction import Secrets
 from acp_bridge.session import (
@@ -246,12 +246,12 @@ class Turn:
         self, model: Model, request: ModelRequest, answer: Answer, step: int, message_id: str
     ) -> Finished | Failed:
         taken = 0
-        border = Border(self._setting.route)
+        sanitizer = Sanitizer(self._setting.route)
         async with aclosing(model.stream(request)) as deltas:
             async for raw in deltas:
-                for delta in border.take(raw):
+                for delta in sanitizer.take(raw):
                     if isinstance(delta, Finished | Failed):
-                        self._brought += border.size
+                        self._brought += sanitizer.size
                         return delta
                     self._take(delta, answer, step, message_id)
                 taken += 1

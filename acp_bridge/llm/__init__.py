@@ -4,31 +4,26 @@ Owns the translation between our request and a provider's, in both directions. K
 loop retries, and what it is told here is typed so that it can decide. No failure of a provider is raised.
 """
 
-from .border import Border
+from acp_bridge.options import ModelSettings
+
 from .contained import ContainedModel
-from .endpoint import Endpoint
+from .endpoint import Endpoint, is_judged
+from .factory import open_model
+from .facts import takes_images, thought_levels
 from .local_servers import LOCAL_PROVIDERS, LocalServer, detect_local, models_at
 from .model import Delta, Failed, Finished, Model, StopCause, TextDelta, ThoughtDelta, ToolDelta
 from .opaque import Kept
-from .replay import Recorder
-from .routes import (
-    PRESETS,
-    AuthRequired,
-    ModelSettings,
-    Options,
-    Preset,
-    Route,
-    is_judged,
-    is_provider,
-    no_model_configured,
-    open_model,
-    options_from,
-    parse_route,
-    takes_images,
-    thought_levels,
-)
-from .script import Script, script_from
+from .options import Options, options_from
+from .providers import PRESETS, Preset
+from .recording import Recorder
+from .routes import AuthRequired, Route, is_provider, no_model_configured, parse_route
+from .sanitizer import Sanitizer
+from .script import Script
+from .script_parser import script_from
 from .scripted import ScriptedModel
+
+Border = Sanitizer
+"""Its name through 0.1, kept through 0.2."""
 
 __all__ = [
     "LOCAL_PROVIDERS",
@@ -48,6 +43,7 @@ __all__ = [
     "Preset",
     "Recorder",
     "Route",
+    "Sanitizer",
     "Script",
     "ScriptedModel",
     "StopCause",

@@ -56,7 +56,7 @@ def _serve(asked: dict[str, Any]) -> int:
     answer = os.dup(1)
     os.dup2(2, 1)  # what the library prints is no answer
     try:
-        server = _started(asked)
+        server = _start(asked)
         url = server.listening_address
         told = {"url": url, "n_ctx": _context_size(url, asked["key"])}
     except Exception as exc:  # noqa: BLE001 - told to the parent, which has words for it
@@ -68,7 +68,7 @@ def _serve(asked: dict[str, Any]) -> int:
     return 0
 
 
-def _started(asked: dict[str, Any]) -> Any:
+def _start(asked: dict[str, Any]) -> Any:
     library: Any = importlib.import_module("xllamacpp")  # an extra: not there for who checks the types
     params = library.CommonParams()
     params.model.path = asked["model"]

@@ -23,11 +23,11 @@ from acp_bridge.content import (
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
 from .anthropic_answer import AnthropicAnswer
-from .dress import Sent, arguments_object, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
 from .failures import Provider
 from .http_model import Rendered
-from .thinking import DEFAULT, OPTION, asked_of_claude
+from .rendering import Picture, arguments_object, link_text, render_picture, resource_text, thoughts_of, wire_id
+from .thinking import DEFAULT, OPTION, claude_thinking
 from .wire import RAW_RESPONSE, http_options, setting_up
 
 _Stream: TypeAlias = anthropic.AsyncStream[Any]
@@ -77,7 +77,7 @@ def render(request: ModelRequest, endpoint: Endpoint) -> Rendered:
     body: JsonObject = {
         "model": endpoint.model,
         "max_tokens": endpoint.max_output_tokens,
-        "messages": _Dress(request, endpoint).messages(),
+        "messages": _Renderer(request, endpoint).messages(),
         "stream": True,
     }
     if request.system:
@@ -92,49 +92,49 @@ def render(request: ModelRequest, endpoint: Endpoint) -> Rendered:
     level = options.pop(OPTION, DEFAULT)
     if "max_tokens" in options:
         body["max_tokens"] = options.pop("max_tokens")
-    thinking = asked_of_claude(endpoint.model, level, body["max_tokens"], request.messages, request.route)
+    thinking = claude_thinking(endpoint.model, level, body["max_tokens"], request.messages, request.route)
     headers: dict[str, str] = thinking.pop("extra_headers", {})
     return Rendered({**body, **thinking, **options}, headers)
 
 
 @dataclass(frozen=True, slots=True)
-class _Dress:
+class _Renderer:
     """Our messages in Anthropic's shapes: roles alternate, the user's first, no empty text."""
 
     request: ModelRequest
     endpoint: Endpoint
 
     def messages(self) -> list[JsonObject]:
-        dressed: list[JsonObject] = []
+        messages: list[JsonObject] = []
         for message in self.request.messages:
             match message:
                 case FromUser(content):
-                    _add(dressed, "user", [self._part(block) for block in content])
+                    _add(messages, "user", [self._part(block) for block in content])
                 case FromAssistant():
-                    _add(dressed, "assistant", self._assistant(message))
+                    _add(messages, "assistant", self._assistant(message))
                 case FromTools(answers):
-                    _add(dressed, "user", [*map(self._result, answers), *self._pictures_of_errors(answers)])
+                    _add(messages, "user", [*map(self._result, answers), *self._pictures_of_errors(answers)])
                 case _:
                     assert_never(message)
-        if dressed and dressed[0]["role"] != "user":
-            dressed.insert(0, {"role": "user", "content": [_NOTHING]})
-        _mark_for_caching(dressed)
-        return dressed
+        if messages and messages[0]["role"] != "user":
+            messages.insert(0, {"role": "user", "content": [_NOTHING]})
+        _mark_for_caching(messages)
+        return messages
 
     def _assistant(self, message: FromAssistant) -> list[JsonObject]:
         own = message.route == self.request.route
-        dressed: list[JsonObject] = []
+        messages: list[JsonObject] = []
         for block in message.content:
             match block:
                 case Thought():
-                    dressed += _thought(block) if own else ()  # another model's signature would be refused
+                    messages += _thought_block(block) if own else ()  # another model's signature would be refused
                 case Text():
-                    dressed.append({"type": "text", "text": block.text.rstrip()})  # refused with space at its end
+                    messages.append({"type": "text", "text": block.text.rstrip()})  # refused with space at its end
                 case ToolRequest():
-                    dressed.append(_tool_use(block, own=own))
+                    messages.append(_tool_use(block, own=own))
                 case _:
                     assert_never(block)
-        said = [part for part in dressed if _says_something(part)]
+        said = [part for part in messages if _says_something(part)]
         thinks = [part["type"] in ("thinking", "redacted_thinking") for part in said]
         if all(thinks):
             return []  # thoughts that led to nothing
@@ -167,8 +167,8 @@ class _Dress:
             case Resource():
                 text = resource_text(block)
             case Image():
-                picture = sent(block, self.request, self.endpoint, bounded=True)
-                if isinstance(picture, Sent):
+                picture = render_picture(block, self.request, self.endpoint, bounded=True)
+                if isinstance(picture, Picture):
                     source = {"type": "base64", "media_type": picture.mime_type, "data": picture.data}
                     return {"type": "image", "source": source}
                 text = picture
@@ -177,7 +177,7 @@ class _Dress:
         return {"type": "text", "text": text}
 
 
-def _thought(thought: Thought) -> list[JsonObject]:
+def _thought_block(thought: Thought) -> list[JsonObject]:
     """Return a thought as its maker takes it back: also an unsigned one, from servers that sign none."""
     form = thought.form or ("thinking" if thought.text else "redacted_thinking")  # earlier logs hold no form
     match form:
@@ -199,23 +199,23 @@ def _says_something(part: JsonObject) -> bool:
     return part["type"] != "text" or bool(part["text"].strip())
 
 
-def _add(dressed: list[JsonObject], role: str, content: Sequence[JsonObject]) -> None:
+def _add(messages: list[JsonObject], role: str, content: Sequence[JsonObject]) -> None:
     """Add a message, merged into the one before where the role is the same; results go first in it, as they must."""
     content = [part for part in content if _says_something(part)]
     if role == "user" and not content:
         content = [_NOTHING]
     if not content:
         return
-    if dressed and dressed[-1]["role"] == role:
-        dressed[-1]["content"] += content
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += content
     else:
-        dressed.append({"role": role, "content": list(content)})
+        messages.append({"role": role, "content": list(content)})
 
 
-def _mark_for_caching(dressed: list[JsonObject]) -> None:
+def _mark_for_caching(messages: list[JsonObject]) -> None:
     """Mark the ends of the last two user messages: what this request writes and what the one before wrote."""
     marked = 0
-    for message in reversed(dressed):
+    for message in reversed(messages):
         if message["role"] == "user" and marked < 2:  # four marks in all: two here, the system prompt, the tools
             message["content"][-1] = {**message["content"][-1], "cache_control": _CACHED}
             marked += 1

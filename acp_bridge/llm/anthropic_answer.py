@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from acp_bridge.content import JsonObject, Usage
 
-from .events import DONE, counted, json_text, objects_in
 from .failures import Provider
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
 from .opaque import Keeping, TooMuch
+from .payloads import DONE, count_of, json_text, objects_in
 
 _CAUSES: dict[str, StopCause] = {
     "end_turn": "end",
@@ -40,7 +40,7 @@ class AnthropicAnswer:
     _calls: dict[int, int] = field(default_factory=dict[int, int])  # the event's block index → which request it is
     _others: set[int] = field(default_factory=set[int])  # the indices of blocks that are no requests
     _begun: int = 0  # requests; the indices may be said again, by servers that imitate the API
-    _said: bool = False
+    _has_text: bool = False
     _reason: str = ""
     _counts: dict[str, int] = field(default_factory=dict[str, int])
     _events: int = 0
@@ -54,24 +54,24 @@ class AnthropicAnswer:
         try:
             return [delta for event in objects_in(payload) for delta in self._event(event)]
         except (AttributeError, KeyError, TypeError):
-            return [self.provider.cut("a piece of the answer has a shape that is not Anthropic's")]
+            return [self.provider.break_off("a piece of the answer has a shape that is not Anthropic's")]
         except TooMuch:
-            return [self.provider.cut("the answer brought more than is kept of what its provider wants back")]
+            return [self.provider.break_off("the answer brought more than is kept of what its provider wants back")]
         except ValueError as exc:
-            return [self.provider.unreadable(exc)]
+            return [self.provider.explain_unreadable(exc)]
 
     def end(self, junk: bytes = b"") -> Finished | Failed:
         """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
         if not self._events:
-            return self.provider.instead_of_a_stream(junk) if junk.strip() else self.provider.empty()
+            return self.provider.explain_body(junk) if junk.strip() else self.provider.explain_empty()
         if not self.done and not self._reason:
-            return self.provider.cut()
+            return self.provider.break_off()
         if self._reason == "model_context_window_exceeded":
-            return self.provider.failed("context_overflow", f"{self.provider.name}: the context window is full")
+            return self.provider.fail("context_overflow", f"{self.provider.name}: the context window is full")
         cause = _CAUSES.get(self._reason, "end")
         if cause in ("end", "tools"):
-            if not self._begun and not self._said:
-                return self.provider.empty()
+            if not self._begun and not self._has_text:
+                return self.provider.explain_empty()
             cause = "tools" if self._begun else "end"
         return Finished(cause, Usage(**self._counts) if self._counts else None, self._keeping.whole() or None)
 
@@ -92,7 +92,7 @@ class AnthropicAnswer:
                 self.done = True
                 found = []
             case {"error": error} if error:
-                return [self.provider.told(error)]
+                return [self.provider.explain_error(error)]
             case {"type": "ping" | "content_block_stop"}:
                 return []
             case _:
@@ -107,12 +107,12 @@ class AnthropicAnswer:
         self._others.add(index)
         match block["type"]:
             case "redacted_thinking":
-                return [ThoughtDelta("", _said_in(block["data"]), "redacted_thinking")]
+                return [ThoughtDelta("", _text_of(block["data"]), "redacted_thinking")]
             case "thinking" if block.get("thinking") or block.get("signature"):
-                thinking, signature = _said_in(block.get("thinking")), _said_in(block.get("signature"))
+                thinking, signature = _text_of(block.get("thinking")), _text_of(block.get("signature"))
                 return [ThoughtDelta(thinking, signature, "thinking")]
             case "text":
-                return self._text(_said_in(block.get("text")))
+                return self._text(_text_of(block.get("text")))
             case _:
                 return []
 
@@ -121,16 +121,16 @@ class AnthropicAnswer:
         self._begun += 1
         self._keep(place, block)
         given = block.get("input")  # whole here with some servers that imitate the API
-        return [ToolDelta(place, _said_in(block["name"]), _arguments(given) if given else "")]
+        return [ToolDelta(place, _text_of(block["name"]), _arguments(given) if given else "")]
 
     def _delta(self, index: Any, delta: JsonObject) -> list[Delta]:
         match delta["type"]:
             case "text_delta":
-                return self._text(_said_in(delta["text"]))
+                return self._text(_text_of(delta["text"]))
             case "thinking_delta":
-                return [ThoughtDelta(_said_in(delta["thinking"]), form="thinking")]
+                return [ThoughtDelta(_text_of(delta["thinking"]), form="thinking")]
             case "signature_delta":
-                return [ThoughtDelta("", _said_in(delta["signature"]), "thinking")]
+                return [ThoughtDelta("", _text_of(delta["signature"]), "thinking")]
             case "input_json_delta" if index not in self._others:  # of a block without a beginning it raises
                 more = _arguments(delta["partial_json"])
                 return [ToolDelta(self._calls[index], "", more)] if more else []
@@ -142,18 +142,18 @@ class AnthropicAnswer:
             self._keeping.call(place, unknown)
 
     def _text(self, text: str) -> list[Delta]:
-        self._said = self._said or bool(text.strip())
+        self._has_text = self._has_text or bool(text.strip())
         return [TextDelta(text)] if text else []
 
     def _count(self, usage: Any) -> None:
         """Take over counts: they are cumulative, and already disjoint. What is no count breaks no answer."""
         counts = cast("JsonObject", usage) if isinstance(usage, dict) else {}
         for theirs, ours in _COUNTS.items():
-            if (count := counted(counts.get(theirs))) is not None:
+            if (count := count_of(counts.get(theirs))) is not None:
                 self._counts[ours] = count
 
 
-def _said_in(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """Return a text that an event holds, empty for none.
 
     Raises:

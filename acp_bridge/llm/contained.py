@@ -41,27 +41,27 @@ class ContainedModel:
     @property
     def context_window(self) -> int | None:
         """What it says; None where that is no number of tokens."""
-        size = self._said("context_window")
+        size = self._attribute("context_window")
         return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
 
     @property
     def takes_images(self) -> bool:
         """What it says; False where that is neither yes nor no."""
-        return self._said("takes_images") is True
+        return self._attribute("takes_images") is True
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Pass its answer on; what is no answer ends it as a failure that no retry mends."""
         try:
             async with AsyncExitStack() as closing:
                 await closing.enter_async_context(no_stray_cancellation())
-                await self._entered()
+                await self._enter_once()
                 deltas: Any = self._model.stream(request)
                 if hasattr(deltas, "aclose"):
                     closing.push_async_callback(deltas.aclose)
                 async for delta in deltas:
                     if problem := problem_of(delta):
                         logger.error("the model %s gave %s", self._part, problem)
-                        yield self._failed(f"gave {problem}")
+                        yield self._fail(f"gave {problem}")
                         return
                     yield cast("Delta", delta)
                     if isinstance(delta, Finished | Failed):
@@ -70,7 +70,7 @@ class ContainedModel:
             yield Failed(Failure(kind="unavailable", message=str(exc)), retryable=False)
         except PART_FAILURES as exc:
             logger.exception("the model %s failed", self._part)
-            yield self._failed(f"failed inside: {describe(exc)}")
+            yield self._fail(f"failed inside: {describe(exc)}")
 
     async def aclose(self) -> None:
         """Close it.
@@ -85,7 +85,7 @@ class ContainedModel:
             exc.add_note(f"the model {self._part} could not be closed")
             raise
 
-    async def _entered(self) -> None:
+    async def _enter_once(self) -> None:
         if self._enter is None:
             return
         self._entering = self._entering or anyio.Lock()
@@ -94,14 +94,14 @@ class ContainedModel:
                 made = await self._enter()
                 self._model, self._enter = cast("Model", made), None
 
-    def _said(self, name: str) -> object:
+    def _attribute(self, name: str) -> object:
         try:
             return cast("object", getattr(self._model, name))
         except PART_FAILURES:
             logger.exception("the model %s has no %s that can be read", self._part, name)
             return None
 
-    def _failed(self, what: str) -> Failed:
+    def _fail(self, what: str) -> Failed:
         return Failed(Failure(kind="internal", message=f"the model {self._part} {what}"), retryable=False)
 
 

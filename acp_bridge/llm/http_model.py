@@ -17,11 +17,11 @@ import orjson
 from acp_bridge.content import JsonObject
 from acp_bridge.session import ModelRequest
 
-from .border import Border
 from .endpoint import Endpoint
 from .failures import Provider, provider_of
 from .model import Delta, Failed, Finished
 from .refusals import learn, once_more
+from .sanitizer import Sanitizer
 from .sse import NoEvents, SseDecoder
 from .wire import Stalled, body_of
 
@@ -133,7 +133,7 @@ class HttpModel:
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Yield the answer to one request. Nothing that the SDK or the network raises gets out."""
         provider, dialect = self._provider, self._dialect
-        border, decoder, answer = Border(provider.name), SseDecoder(), dialect.begin_answer(provider)
+        sanitizer, decoder, answer = Sanitizer(provider.name), SseDecoder(), dialect.begin_answer(provider)
         try:
             # In a thread: a history of several megabytes takes tens of milliseconds, in which nobody else would run.
             body, headers = await anyio.to_thread.run_sync(
@@ -143,15 +143,15 @@ class HttpModel:
             async with aclosing(_payloads(dialect.post(body, headers), decoder, answer, patience)) as payloads:
                 async for payload in payloads:
                     for raw in answer.take(payload):
-                        for delta in border.take(raw):
+                        for delta in sanitizer.take(raw):
                             yield delta
                             if isinstance(delta, Failed):
                                 return
                             patience.renew()  # while nobody read, nobody waited
             last = answer.end(bytes(decoder.junk))
         except Exception as exc:  # noqa: BLE001 - the boundary of a provider call; `explain` logs what it does not know
-            last = provider.raised(exc)
-        for delta in border.take(last):
+            last = provider.explain_exception(exc)
+        for delta in sanitizer.take(last):
             yield delta
 
 

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
-from .routes import PRESETS
+from .providers import PRESETS
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,17 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from acp_bridge.content import Failure, Usage
+from acp_bridge.content import Failure, FailureKind, Usage
 from acp_bridge.session import ModelRequest
 
 from .opaque import Kept
 
 StopCause: TypeAlias = Literal["end", "tools", "length", "refusal"]
+
+RETRYABLE: frozenset[FailureKind] = frozenset(
+    ("connection", "empty", "overloaded", "rate_limit", "timeout", "broken_stream", "unavailable")
+)
+"""Kinds of failure after which the same request may succeed."""
 
 
 @dataclass(frozen=True, slots=True)

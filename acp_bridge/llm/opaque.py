@@ -15,7 +15,7 @@ from typing import Any, cast
 from acp_bridge.content import JsonObject
 from acp_bridge.limits import KEPT
 
-from .events import json_text
+from .payloads import json_text
 
 _NAMES = frozenset(("channel", "format", "id", "index", "model", "name", "object", "role", "status", "type"))
 """Members that are said again with each piece, and are no pieces of text."""
@@ -99,7 +99,7 @@ class _Items:
     known: dict[tuple[Any, Any], int] = field(default_factory=dict[tuple[Any, Any], int])
 
 
-def _opened(value: Any, depth: int) -> Any:
+def _start(value: Any, depth: int) -> Any:
     match value:
         case _ if depth <= 0:
             return value
@@ -132,18 +132,18 @@ def _join_members(held: dict[str, Any], members: JsonObject, depth: int) -> None
             case _Items(), list():
                 _join_items(before, cast("list[Any]", value), depth - 1)
             case _:
-                held[name] = _opened(value, depth - 1)
+                held[name] = _start(value, depth - 1)
 
 
 def _join_items(held: _Items, items: Iterable[Any], depth: int) -> None:
     for item in items:
         if not isinstance(item, dict) or depth <= 0:
-            held.items.append(_opened(item, depth - 1))
+            held.items.append(_start(item, depth - 1))
             continue
         piece = cast("JsonObject", item)
         place = _place(held, piece)
         if place is None:
-            held.items.append(_opened(piece, depth - 1))
+            held.items.append(_start(piece, depth - 1))
             place = len(held.items) - 1
         else:
             _join_members(held.items[place], piece, depth - 1)

@@ -24,13 +24,13 @@ from acp_bridge.content import (
 )
 from acp_bridge.session import FromAssistant, FromTools, FromUser, ModelRequest, ToolAnswer
 
-from .dress import Sent, arguments_text, link_text, resource_text, sent, thoughts_of, wire_id
 from .endpoint import Endpoint
 from .failures import Provider
 from .http_model import Rendered
 from .opaque import with_ids
 from .openai_answer import OpenAIAnswer
-from .thinking import DEFAULT, OPTION, asked_of_others
+from .rendering import Picture, arguments_text, link_text, render_picture, resource_text, thoughts_of, wire_id
+from .thinking import DEFAULT, OPTION, chat_thinking
 from .wire import RAW_RESPONSE, http_options, setting_up
 
 _MISTRAL = re.compile(r"(?:.*/)?(?:mistral|ministral|magistral|codestral|devstral|pixtral)", re.IGNORECASE)
@@ -82,19 +82,19 @@ class OpenAIChat:
 
 def request_body(request: ModelRequest, endpoint: Endpoint) -> JsonObject:
     """Return the body of a chat completion. Pure."""
-    dress = _Dress(request, endpoint)
-    body: JsonObject = {"model": endpoint.model, "messages": dress.messages(), "stream": True}
+    renderer = _Renderer(request, endpoint)
+    body: JsonObject = {"model": endpoint.model, "messages": renderer.messages(), "stream": True}
     if endpoint.provider != "mistral":  # which refuses what it does not know, and counts without being asked
         body["stream_options"] = {"include_usage": True}
     if request.tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
     options = dict(request.options)
-    thinking = asked_of_others(endpoint.provider, endpoint.model, options.pop(OPTION, DEFAULT))
+    thinking = chat_thinking(endpoint.provider, endpoint.model, options.pop(OPTION, DEFAULT))
     return {**body, **thinking, **options}
 
 
 @dataclass(frozen=True, slots=True)
-class _Dress:
+class _Renderer:
     """Our messages in OpenAI's shapes, and what single servers want differently."""
 
     request: ModelRequest
@@ -102,22 +102,22 @@ class _Dress:
 
     def messages(self) -> list[JsonObject]:
         request = self.request
-        dressed: list[JsonObject] = [{"role": "system", "content": request.system}] if request.system else []
+        messages: list[JsonObject] = [{"role": "system", "content": request.system}] if request.system else []
         pictures: list[PromptBlock] = []  # of the results before
         for message in request.messages:
             match message:
                 case FromUser(content):
-                    dressed += self._user(dressed, (*pictures, *content))
+                    messages += self._user(messages, (*pictures, *content))
                     pictures = []
                 case FromAssistant():
-                    dressed += self._user(dressed, pictures)
-                    dressed += self._assistant(message)
+                    messages += self._user(messages, pictures)
+                    messages += self._assistant(message)
                     pictures = []
                 case FromTools(answers):
-                    dressed += self._results(answers, pictures)
+                    messages += self._results(answers, pictures)
                 case _:
                     assert_never(message)
-        return [*dressed, *self._user(dressed, pictures)]
+        return [*messages, *self._user(messages, pictures)]
 
     def _user(self, before: Sequence[JsonObject], content: Sequence[PromptBlock]) -> list[JsonObject]:
         """Return what the user says; between it and a tool's result some want to hear the assistant."""
@@ -134,14 +134,14 @@ class _Dress:
 
     def _results(self, answers: Sequence[ToolAnswer], pictures: list[PromptBlock]) -> list[JsonObject]:
         """Return the results; their pictures join those that follow: a tool's message takes text alone."""
-        dressed: list[JsonObject] = []
+        messages: list[JsonObject] = []
         for answer in answers:
             texts = [block.text for block in answer.content if isinstance(block, Text)]
             if found := [block for block in answer.content if isinstance(block, Image)]:
                 texts.append("[its pictures follow in the next message]")
                 pictures += [Text(text=f"Pictures of the tool result {self._id(answer.call_id)}:"), *found]
-            dressed.append({"role": "tool", "tool_call_id": self._id(answer.call_id), "content": "\n".join(texts)})
-        return dressed
+            messages.append({"role": "tool", "tool_call_id": self._id(answer.call_id), "content": "\n".join(texts)})
+        return messages
 
     def _assistant(self, message: FromAssistant) -> list[JsonObject]:
         own = message.route == self.request.route
@@ -149,15 +149,15 @@ class _Dress:
         calls = [self._call(block, own=own) for block in message.content if isinstance(block, ToolRequest)]
         if not text and not calls:
             return []  # thoughts alone: nothing that these servers take back
-        dressed: JsonObject = self._own_members(message) if own else {}
-        dressed |= {"role": "assistant", "content": dressed.pop("content", None) or text or None}
+        messages: JsonObject = self._own_members(message) if own else {}
+        messages |= {"role": "assistant", "content": messages.pop("content", None) or text or None}
         if calls:
-            dressed["tool_calls"] = calls
-        if "reasoning_content" in self.endpoint.wanted and not dressed.get("reasoning_content"):
-            dressed["reasoning_content"] = thoughts_of(message)
+            messages["tool_calls"] = calls
+        if "reasoning_content" in self.endpoint.wanted and not messages.get("reasoning_content"):
+            messages["reasoning_content"] = thoughts_of(message)
         if "thought_signature" in self.endpoint.wanted and calls and "extra_content" not in calls[0]:
             calls[0]["extra_content"] = _NO_SIGNATURE
-        return [dressed]
+        return [messages]
 
     def _own_members(self, message: FromAssistant) -> JsonObject:
         """Return what the route gave with a message of its own: some refuse their own calls without it."""
@@ -167,7 +167,7 @@ class _Dress:
             if isinstance(block, Thought) and (form := block.form or self._earlier_form) not in ("", "content"):
                 members[form] = members.get(form, "") + block.text
         if any(isinstance(block, Thought) and block.form == "content" for block in message.content):
-            members["content"] = [part for block in message.content if (part := _spoken_part(block)) is not None]
+            members["content"] = [part for block in message.content if (part := _content_part(block)) is not None]
         return {name: value for name, value in members.items() if name not in self.endpoint.refused}
 
     @property
@@ -201,8 +201,8 @@ class _Dress:
             case Resource():
                 text = resource_text(block)
             case Image():
-                picture = sent(block, self.request, self.endpoint)
-                if isinstance(picture, Sent):
+                picture = render_picture(block, self.request, self.endpoint)
+                if isinstance(picture, Picture):
                     url = f"data:{picture.mime_type};base64,{picture.data}"
                     return {"type": "image_url", "image_url": {"url": url}}
                 text = picture
@@ -211,7 +211,7 @@ class _Dress:
         return {"type": "text", "text": text}
 
 
-def _spoken_part(block: AnswerBlock) -> JsonObject | None:
+def _content_part(block: AnswerBlock) -> JsonObject | None:
     """Return text or a thought as a part of the content, for those who give it in parts."""
     match block:
         case Text():

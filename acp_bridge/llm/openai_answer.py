@@ -10,10 +10,11 @@ from typing import Any, cast
 from acp_bridge.content import JsonObject, Usage
 from acp_bridge.limits import CALLS
 
-from .events import DONE, Nesting, counted, json_text, objects_in
-from .failures import Provider, says_error
+from .error_bodies import says_error
+from .failures import Provider
 from .model import Delta, Failed, Finished, StopCause, TextDelta, ThoughtDelta, ToolDelta
 from .opaque import Keeping, Kept, TooMuch, ids_in
+from .payloads import DONE, Nesting, count_of, json_text, objects_in
 
 _CAUSES: dict[str, StopCause] = {
     "stop": "end",
@@ -51,7 +52,7 @@ class OpenAIAnswer:
     provider: Provider
     done: bool = False
     _calls: list[_Call] = field(default_factory=list[_Call])
-    _said: bool = False
+    _has_text: bool = False
     _refused: bool = False
     _reason: str = ""
     _usage: Usage | None = None
@@ -66,33 +67,33 @@ class OpenAIAnswer:
         try:
             return [delta for chunk in objects_in(payload) for delta in self._chunk(chunk)]
         except (AttributeError, IndexError, KeyError, TypeError):
-            return [self.provider.cut("a piece of the answer has a shape that is not OpenAI's")]
+            return [self.provider.break_off("a piece of the answer has a shape that is not OpenAI's")]
         except TooMuch:
-            return [self.provider.cut("the answer brought more than is kept of what its provider wants back")]
+            return [self.provider.break_off("the answer brought more than is kept of what its provider wants back")]
         except ValueError as exc:
-            return [self.provider.unreadable(exc)]
+            return [self.provider.explain_unreadable(exc)]
 
     def end(self, junk: bytes = b"") -> Finished | Failed:
         """Return the last delta, once the stream has ended. `junk` is what came that was no event."""
         if not self._chunks:
-            return self.provider.instead_of_a_stream(junk) if junk.strip() else self.provider.empty()
+            return self.provider.explain_body(junk) if junk.strip() else self.provider.explain_empty()
         if not self._reason and not self.done:
-            return self.provider.cut()
+            return self.provider.break_off()
         if self._reason in ("error", "insufficient_system_resource"):
-            return self.provider.failed("overloaded", f"{self.provider.name} gave up on the answer: {self._reason}")
+            return self.provider.fail("overloaded", f"{self.provider.name} gave up on the answer: {self._reason}")
         cause: StopCause = "refusal" if self._refused else _CAUSES.get(self._reason, "end")
         if cause in ("end", "tools"):
-            if not self._calls and not self._said:
-                return self.provider.empty()
+            if not self._calls and not self._has_text:
+                return self.provider.explain_empty()
             cause = "tools" if self._calls else "end"
-        return Finished(cause, self._usage, self._kept())
+        return Finished(cause, self._usage, self._collect_kept())
 
     def _chunk(self, chunk: JsonObject) -> list[Delta]:
         self._chunks += 1
         if error := chunk.get("error"):
-            return [self.provider.told(error)]
+            return [self.provider.explain_error(error)]
         if "choices" not in chunk and says_error(chunk):
-            return [self.provider.told(chunk)]
+            return [self.provider.explain_error(chunk)]
         if isinstance(usage := chunk.get("usage"), dict) and usage:
             self._usage = _usage(cast("JsonObject", usage))
         choices: Any = chunk.get("choices")
@@ -102,7 +103,7 @@ class OpenAIAnswer:
         if reason := choice.get("finish_reason"):
             self._reason = str(reason)
         if error := choice.get("error"):  # OpenRouter, when the server behind it breaks off
-            return [self.provider.told(error)]
+            return [self.provider.explain_error(error)]
         delta: Any = choice.get("delta") or choice.get("message")
         return self._delta(cast("JsonObject", delta)) if isinstance(delta, dict) else []
 
@@ -113,14 +114,14 @@ class OpenAIAnswer:
         deltas += _thoughts(delta)
         if content := delta.get("content"):
             if isinstance(content, str):
-                deltas.append(TextDelta(content) if not _is_thought(delta) else ThoughtDelta(_untagged(content)))
+                deltas.append(TextDelta(content) if not _is_thought(delta) else ThoughtDelta(_strip_tags(content)))
             else:
                 deltas += _parts(content)
         if refusal := delta.get("refusal"):
             self._refused = True
             deltas.append(TextDelta(_text(refusal)))
-        if not self._said:
-            self._said = any(isinstance(d, TextDelta) and d.text.strip() for d in deltas)
+        if not self._has_text:
+            self._has_text = any(isinstance(d, TextDelta) and d.text.strip() for d in deltas)
         for call in delta.get("tool_calls") or ():
             deltas += self._tool(call)
             if len(self._calls) > CALLS:  # the border refuses them
@@ -135,7 +136,7 @@ class OpenAIAnswer:
         if not _is_thought(delta):  # a mark of this piece alone, on the message it would make a thought of all of it
             self._keeping.message(unknown)
 
-    def _kept(self) -> Kept | None:
+    def _collect_kept(self) -> Kept | None:
         """Return what has to go back, with the server's own ids of those calls that it speaks of."""
         kept = self._keeping.whole()
         named = ids_in(kept.message)
@@ -166,7 +167,7 @@ class OpenAIAnswer:
 
     def _place(self, key: int | None, call_id: str, name: str) -> int:
         """Return which call a piece belongs to; it may be a new one."""
-        place = self._known(key, call_id)
+        place = self._find_call(key, call_id)
         if place is not None and name and not _goes_on(self._calls[place], key, call_id, name):
             place = None
         if place is None:
@@ -175,7 +176,7 @@ class OpenAIAnswer:
         self._calls[place].id = self._calls[place].id or call_id
         return place
 
-    def _known(self, key: int | None, call_id: str) -> int | None:
+    def _find_call(self, key: int | None, call_id: str) -> int | None:
         """Return the latest call that index and id point at, as far as the server gives them."""
         places = range(len(self._calls) - 1, -1, -1)
         by_id = [p for p in places if call_id and self._calls[p].id == call_id]
@@ -218,7 +219,7 @@ def _is_thought(delta: JsonObject) -> bool:
             return False
 
 
-def _untagged(text: str) -> str:
+def _strip_tags(text: str) -> str:
     return text.replace("<thought>", "").replace("</thought>", "")
 
 
@@ -263,7 +264,7 @@ def _usage(usage: JsonObject) -> Usage:
 
 
 def _count(value: JsonObject, key: str) -> int:
-    return counted(value.get(key)) or 0
+    return count_of(value.get(key)) or 0
 
 
 def _inner(usage: JsonObject, key: str) -> JsonObject:

@@ -36,16 +36,16 @@ def learn(endpoint: Endpoint, failed: Failed, request: ModelRequest, *, gives_ba
 
     `gives_back` is whether the request returned members of earlier answers that can be left out.
     """
-    if (less := seeing_less(endpoint, failed, request)) != endpoint:
+    if (less := without_pictures(endpoint, failed, request)) != endpoint:
         return less
-    if gives_back and (news := refused_members(failed, request) - endpoint.refused):
+    if gives_back and (news := find_refused(failed, request) - endpoint.refused):
         return replace(endpoint, refused=endpoint.refused | news)
-    if news := wanted_members(failed) - endpoint.wanted - endpoint.refused:
+    if news := find_wanted(failed) - endpoint.wanted - endpoint.refused:
         return replace(endpoint, wanted=endpoint.wanted | news)
     return endpoint
 
 
-def seeing_less(endpoint: Endpoint, failed: Failed, request: ModelRequest) -> Endpoint:
+def without_pictures(endpoint: Endpoint, failed: Failed, request: ModelRequest) -> Endpoint:
     """Return the endpoint without what a request failed for of its pictures; the same if it did not fail for them.
 
     Where the words are about a picture and not about the model, it is only those that came since the last answer that
@@ -64,7 +64,7 @@ def seeing_less(endpoint: Endpoint, failed: Failed, request: ModelRequest) -> En
     return replace(endpoint, spoiled=endpoint.spoiled | (news or pictures))
 
 
-def refused_members(failed: Failed, request: ModelRequest) -> frozenset[str]:
+def find_refused(failed: Failed, request: ModelRequest) -> frozenset[str]:
     """Return which members that were given back the server does not take, by name."""
     message = failed.failure.message
     if failed.failure.kind != "bad_request" or not _REFUSED.search(message.lower()):
@@ -77,7 +77,7 @@ def refused_members(failed: Failed, request: ModelRequest) -> frozenset[str]:
     )
 
 
-def wanted_members(failed: Failed) -> frozenset[str]:
+def find_wanted(failed: Failed) -> frozenset[str]:
     """Return which members the server misses, by name: answers of another model come without what it gives itself."""
     message = failed.failure.message
     if failed.failure.kind != "bad_request" or not _MISSING.search(message):

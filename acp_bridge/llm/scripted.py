@@ -32,7 +32,7 @@ for beside the script unless its path is absolute. Whether a failure is retryabl
 
 A retry repeats its request, so failures need one thing more. Answers that end in a retryable `fail` share the place of
 the answer after them: the first request there gets the first, its retry the second, and so on; the last is repeated.
-These attempts are counted in memory: a new process meets the failures again. Compaction drops messages, so a script
+These attempts are count_of in memory: a new process meets the failures again. Compaction drops messages, so a script
 for what follows it goes by `when`.
 """
 
@@ -59,7 +59,8 @@ from acp_bridge.content import (
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest
 
 from .model import Delta, Failed, Finished, TextDelta, ToolDelta
-from .script import Answer, Fail, Hang, Pause, Say, Script, WaitFor, parsed_script
+from .script import Answer, Fail, Hang, Pause, Say, Script, WaitFor
+from .script_parser import read_script
 
 _POLL_S = 0.01
 _AT_LIMIT = "stopped at the limit of model requests"
@@ -75,7 +76,7 @@ class ScriptedModel:
         Raises:
             ConfigError: it cannot be read or is malformed; the message names file, place and remedy.
         """
-        self._script = script if isinstance(script, Script) else parsed_script(script)
+        self._script = script if isinstance(script, Script) else read_script(script)
         self._places = _places(self._script.answers)
         self._attempts: Counter[int] = Counter()
 
@@ -93,13 +94,11 @@ class ScriptedModel:
         """Yield the answer that the request has come to; see the module's docstring."""
         answer = self._choose(request.messages)
         if answer is None:
-            yield _refused(
-                f"the script {self._script.name!r} is at its end: it has no answer for this request; add one"
-            )
+            yield _refuse(f"the script {self._script.name!r} is at its end: it has no answer for this request; add one")
             return
         last = text_of(request.messages[-1]) if request.messages else ""
         if missing := next((part for part in answer.expect if part not in last), None):
-            yield _refused(
+            yield _refuse(
                 f"the script {self._script.name!r} expects {missing!r} in the request's last message at {answer.at}, "
                 f"which is {last[:500]!r}"
             )
@@ -184,7 +183,7 @@ def _end(answer: Answer) -> Finished | Failed:
     return Finished(stop, answer.usage, answer.kept)
 
 
-def _refused(message: str) -> Failed:
+def _refuse(message: str) -> Failed:
     return Failed(Failure(kind="bad_request", message=message), retryable=False)
 
 

@@ -79,9 +79,9 @@ class SseDecoder:
         if len(self._line) > ERROR_BODY and not self._line.removeprefix(_BOM).startswith(_FIELDS):
             self._throw_away(self._line)
             del self._line[_KEPT:]  # enough to know again, at its end, that it is none
-        self._bound()
+        self._check_size()
 
-    def _bound(self) -> None:
+    def _check_size(self) -> None:
         if len(self._line) + len(self._data) > EVENT:
             self._line.clear()
             self._data.clear()
@@ -109,7 +109,7 @@ class SseDecoder:
         self._found = True
         self._error = self._error or line.startswith(b"error:")
         self._data += value + b"\n"
-        self._bound()
+        self._check_size()
 
     def _event(self, payloads: list[bytes]) -> None:
         if data := bytes(self._data).strip():

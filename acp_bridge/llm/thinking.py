@@ -48,7 +48,7 @@ def levels_of(provider: str, model: str, *, told: bool = False) -> tuple[str, ..
     return LEVELS if told else ()
 
 
-def asked_of_claude(model: str, level: str, max_tokens: int, messages: Sequence[Message], route: str) -> JsonObject:
+def claude_thinking(model: str, level: str, max_tokens: int, messages: Sequence[Message], route: str) -> JsonObject:
     """Return the arguments that make a Claude think: members of the body, and headers under `extra_headers`."""
     name = _name(model)
     version = _claude(name)
@@ -68,13 +68,13 @@ def asked_of_claude(model: str, level: str, max_tokens: int, messages: Sequence[
     return asked
 
 
-def asked_of_others(provider: str, model: str, level: str) -> JsonObject:
+def chat_thinking(provider: str, model: str, level: str) -> JsonObject:
     """Return the members of a chat completion's body that make a model think, and show it where it can be asked to."""
     name = _name(model)
     if provider == "openrouter":
         return {"reasoning": {"enabled": False} if level == "off" else {"effort": _or_medium(level)}}
     if re.match(r"gemini-(?:2\.5|[3-9])", name):
-        return _asked_of_gemini(name, level)
+        return _gemini_thinking(name, level)
     if re.match(r"gpt-5\.\d(?!.*chat)", name) and _gpt_minor(name) > 1:
         return {"reasoning_effort": "none"}  # in chat completions these refuse tools with any other, or with none said
     if level == DEFAULT:  # GPT-5.1 thinks only if it is asked to, the others by themselves
@@ -87,7 +87,7 @@ def asked_of_others(provider: str, model: str, level: str) -> JsonObject:
     return {"reasoning_effort": "none" if level == "off" else level}
 
 
-def _asked_of_gemini(name: str, level: str) -> JsonObject:
+def _gemini_thinking(name: str, level: str) -> JsonObject:
     config: JsonObject = {"include_thoughts": level != "off"}
     if name.startswith("gemini-2.5"):
         least = 128 if "pro" in name else 0  # which cannot be kept from thinking

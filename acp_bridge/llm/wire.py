@@ -8,9 +8,7 @@ import logging
 import zlib
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -18,7 +16,7 @@ from acp_bridge.errors import ConfigError
 from acp_bridge.limits import ERROR_BODY
 
 from .endpoint import Endpoint
-from .settings import PLACE
+from .network import PLACE, host_of, is_loopback, public_url
 
 logger = logging.getLogger(__name__)
 
@@ -54,17 +52,6 @@ class Stalled(Exception):
         self.seconds = seconds
 
 
-def is_loopback(url: str) -> bool:
-    """Whether `url` names this machine."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def http_options(base_url: str, timeout: Any) -> dict[str, Any]:
     """Return the arguments for either SDK's HTTP client.
 
@@ -76,7 +63,7 @@ def http_options(base_url: str, timeout: Any) -> dict[str, Any]:
     options["event_hooks"] = {"response": [_refuse]}
     if is_loopback(base_url):
         options["trust_env"] = False
-        options["mounts"] = {f"all://{_host(base_url)}": None}  # Anthropic's client mounts proxies by itself
+        options["mounts"] = {f"all://{host_of(base_url)}": None}  # Anthropic's client mounts proxies by itself
     if base_url.startswith("http://"):  # no certificate to check, so none of the 30 ms to load those to check by
         options["verify"] = False
     return options
@@ -94,19 +81,8 @@ def setting_up(endpoint: Endpoint) -> Generator[None]:
     except Exception as exc:
         looked_at = sorted(name for name, value in endpoint.network.items() if value)
         hint = f"; look at {', '.join(looked_at)} {PLACE}" if looked_at else ""
-        url = shown_url(endpoint.base_url)
+        url = public_url(endpoint.base_url)
         raise ConfigError(f"{endpoint.provider} at {url} cannot be reached as it is set up: {exc}{hint}") from exc
-
-
-def shown_url(url: str) -> str:
-    """Return the address as it may be shown: no user, password or query, which can hold secrets."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{_host(url)}{f':{parts.port}' if parts.port else ''}{parts.path}".rstrip("/")
-
-
-def _host(url: str) -> str:
-    host = urlsplit(url).hostname or ""
-    return f"[{host}]" if ":" in host else host
 
 
 async def _refuse(response: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from acp_bridge.content import Usage
 from acp_bridge.limits import EVENT_DEPTH
-from acp_bridge.llm import Border, Delta, Failed, Finished, ToolDelta
+from acp_bridge.llm import Delta, Failed, Finished, Sanitizer, ToolDelta
 from acp_bridge.llm.anthropic_answer import AnthropicAnswer
 from acp_bridge.llm.contained import problem_of
 from acp_bridge.llm.failures import Provider
@@ -103,15 +103,15 @@ def variants(event: Any) -> Iterator[bytes]:
 
 
 def played(reading: OpenAIAnswer | AnthropicAnswer, payloads: Sequence[bytes]) -> list[Delta]:
-    border, deltas = Border("server"), list[Delta]()
+    sanitizer, deltas = Sanitizer("server"), list[Delta]()
     for payload in payloads:
         for raw in reading.take(payload):
-            deltas += border.take(raw)
+            deltas += sanitizer.take(raw)
             if deltas and isinstance(deltas[-1], Failed):
                 return deltas
         if reading.done:
             break
-    return [*deltas, *border.take(reading.end())]
+    return [*deltas, *sanitizer.take(reading.end())]
 
 
 @pytest.mark.parametrize(("make", "events"), [(OpenAIAnswer, OPENAI), (AnthropicAnswer, ANTHROPIC)])

@@ -13,8 +13,10 @@ from acp_bridge.text import mended
 PROVIDER = Provider("server", "http://127.0.0.1:1/v1")
 
 
-def raised(status: int, body: bytes = b"", **headers: str) -> Failed:
-    return PROVIDER.raised(Refused(status, {name.replace("_", "-"): said for name, said in headers.items()}, body))
+def refused_with(status: int, body: bytes = b"", **headers: str) -> Failed:
+    return PROVIDER.explain_exception(
+        Refused(status, {name.replace("_", "-"): said for name, said in headers.items()}, body)
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def raised(status: int, body: bytes = b"", **headers: str) -> Failed:
     ],
 )
 def test_a_redirect_says_where_it_leads_whatever_is_written_there(location: str, shown: str) -> None:
-    failed = raised(307, location=location)
+    failed = refused_with(307, location=location)
     assert failed.failure.kind == "bad_request"
     assert f"leads to {shown}, which is not followed" in failed.failure.message
 
@@ -44,20 +46,22 @@ def test_a_redirect_says_where_it_leads_whatever_is_written_there(location: str,
     ],
 )
 def test_an_error_however_deep_is_a_failure_of_its_status(body: bytes) -> None:
-    assert raised(503, body).failure.kind == "overloaded"
-    assert PROVIDER.instead_of_a_stream(body).failure.kind != "internal"
-    assert PROVIDER.told(orjson.loads(body)).failure.kind != "internal"
+    assert refused_with(503, body).failure.kind == "overloaded"
+    assert PROVIDER.explain_body(body).failure.kind != "internal"
+    assert PROVIDER.explain_error(orjson.loads(body)).failure.kind != "internal"
 
 
 def test_half_a_character_hides_no_message() -> None:
-    assert raised(400, b'{"error":{"message":"a \\ud800 b"}}').failure.message == "server answered 400: a \ufffd b"
+    assert (
+        refused_with(400, b'{"error":{"message":"a \\ud800 b"}}').failure.message == "server answered 400: a \ufffd b"
+    )
 
 
 @pytest.mark.parametrize(
     ("wait", "said"), [("30", ""), ("600", "; it asks to wait 10 minutes"), ("1e9", "; it asks to wait 11,574 days")]
 )
 def test_a_wait_that_nobody_waits_for_is_said(wait: str, said: str) -> None:
-    assert raised(429, b'{"error":{"message":"slow"}}', retry_after=wait).failure.message.endswith(f"slow{said}")
+    assert refused_with(429, b'{"error":{"message":"slow"}}', retry_after=wait).failure.message.endswith(f"slow{said}")
 
 
 def test_json_of_any_depth_is_mended() -> None:

@@ -213,7 +213,7 @@ def test_what_a_long_error_is_cut_in_is_left_out() -> None:
     """A key has no blanks: half of it would be recognised by nobody."""
     for before in range(460, 505):
         assert KEY[:6] not in describe(RuntimeError("y " * (before // 2) + KEY + " z" * 300)).replace(KEY, "")
-        failed = Provider("p", "http://p").failed("bad_request", "y " * ((before + 100) // 2) + KEY + " z" * 300)
+        failed = Provider("p", "http://p").fail("bad_request", "y " * ((before + 100) // 2) + KEY + " z" * 300)
         assert KEY[:6] not in failed.failure.message.replace(KEY, "")
 
 

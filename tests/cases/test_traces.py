@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from acp_bridge.llm import ScriptedModel
-from acp_bridge.llm.replay import Recorder
-from acp_bridge.llm.script import script_from
+from acp_bridge.llm.recording import Recorder
+from acp_bridge.llm.script_parser import script_from
 from acp_bridge.redaction import Secrets
 from acp_bridge.rpc import Wire
 from acp_bridge.testing import TracedWire, begin_trace, write_scenario

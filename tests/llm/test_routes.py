@@ -38,8 +38,8 @@ from acp_bridge.llm import (
     parse_route,
     script_from,
 )
+from acp_bridge.llm.endpoint import endpoint_of
 from acp_bridge.llm.facts import facts_of
-from acp_bridge.llm.routes import endpoint_of
 from acp_bridge.session import FromAssistant, FromUser, ModelRequest
 
 

@@ -30,7 +30,7 @@ IMPORTS: Final = (
     "acp_bridge.bridge.bridge",
     "acp_bridge.composition",
     "acp_bridge.llm.scripted",
-    "acp_bridge.llm.replay",
+    "acp_bridge.llm.recording",
     "anyio._backends._asyncio",
     "anyio._backends._trio",
     "openai.resources.chat",

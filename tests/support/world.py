@@ -20,7 +20,7 @@ from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.content import Diff, Effect, JsonObject, Location, Text
 from acp_bridge.errors import StoreError
 from acp_bridge.llm import Delta, Model, ScriptedModel
-from acp_bridge.llm.script import script_from
+from acp_bridge.llm.script_parser import script_from
 from acp_bridge.rpc import Peer, RpcError
 from acp_bridge.session import (
     Event,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_bridge.llm.replay import _told
+from acp_bridge.llm.recording import message_json
 from acp_bridge.session import Log, decode_header, decode_record
 from acp_bridge.testing.play import play
 from acp_bridge.testing.sandbox import make_sandbox
@@ -46,7 +46,7 @@ def test_each_request_can_be_rebuilt_from_the_log(name: str) -> None:
         log.append(record.event, synthetic=record.synthetic, time=record.time)
         if log.state.header is not None:
             request = log.request()
-            moments.append((request.system, [_told(message) for message in request.messages]))
+            moments.append((request.system, [message_json(message) for message in request.messages]))
     asked = iter(moments)
     for request in played.served:
         wanted = (request["system"], request["messages"])

@@ -9,7 +9,7 @@ import pytest
 from acp_bridge.content import Text
 from acp_bridge.errors import ConfigError
 from acp_bridge.llm import Options, open_model, script_from
-from acp_bridge.llm.replay import Recorder, replayed
+from acp_bridge.llm.recording import Recorder, open_recording
 from acp_bridge.llm.scripted import ScriptedModel
 from acp_bridge.session import FromUser, ModelRequest
 
@@ -26,7 +26,7 @@ async def test_a_route_is_recorded_without_its_key(tmp_path: Path) -> None:
     written = "".join(path.read_text() for path in (tmp_path / "model").iterdir())
     assert "sk-123" not in written
     assert "Hi, <secret>." in written
-    assert replayed(tmp_path / "model").context_window == 99
+    assert open_recording(tmp_path / "model").context_window == 99
 
 
 async def test_a_cancelled_answer_is_one_that_hangs(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ async def test_a_cancelled_answer_is_one_that_hangs(tmp_path: Path) -> None:
     assert answer["deltas"] == [{"text": "One, "}, {"hang": True}]
     played: list[object] = []
     with anyio.move_on_after(0.05):
-        async for delta in replayed(tmp_path).stream(REQUEST):
+        async for delta in open_recording(tmp_path).stream(REQUEST):
             played.append(delta)
     assert len(played) == 1
 
@@ -52,6 +52,6 @@ def test_a_route_without_folder_or_model_is_refused_with_an_example(route: str) 
 
 def test_a_watched_recording_needs_no_answers_and_an_unwatched_one_does(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no recording"):
-        replayed(tmp_path)
+        open_recording(tmp_path)
     (tmp_path / "served.jsonl").touch()
-    assert replayed(tmp_path).takes_images
+    assert open_recording(tmp_path).takes_images

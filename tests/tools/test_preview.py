@@ -11,7 +11,7 @@ from acp_bridge.config import load
 from acp_bridge.content import Diff, JsonObject, ShownBlock, Text
 from acp_bridge.headless import open_runtime
 from acp_bridge.llm import ScriptedModel
-from acp_bridge.llm.script import script_from
+from acp_bridge.llm.script_parser import script_from
 from acp_bridge.session import Record, ToolResult
 from acp_bridge.tools import Access, Call, Choice, Question
 

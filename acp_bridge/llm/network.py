@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from acp_bridge.errors import ConfigError
@@ -30,7 +31,7 @@ _ENDS = {"openai": ("/chat/completions",), "anthropic": ("/messages", "/v1")}
 _BLANK_ENDS = "\"'<>`"
 
 
-def meant_url(text: str, *, adapter: str, usual: str, at_home: bool, variable: str) -> str:
+def normalize_url(text: str, *, adapter: str, usual: str, at_home: bool, variable: str) -> str:
     """Return the base address that somebody meant: without blanks, doubled slashes, or what the SDK adds by itself.
 
     Args:
@@ -43,7 +44,7 @@ def meant_url(text: str, *, adapter: str, usual: str, at_home: bool, variable: s
     Raises:
         ConfigError: it is no address.
     """
-    parts = _address(_stripped(text), variable)
+    parts = _address(_strip(text), variable)
     path = re.sub("/{2,}", "/", parts.path).rstrip("/")
     for end in _ENDS[adapter]:
         path = path.removesuffix(end).rstrip("/")
@@ -53,7 +54,7 @@ def meant_url(text: str, *, adapter: str, usual: str, at_home: bool, variable: s
     return urlunsplit((parts.scheme.lower(), parts.netloc, path, parts.query, ""))
 
 
-def _stripped(text: str) -> str:
+def _strip(text: str) -> str:
     """Return `text` without what a copied address drags along at its ends."""
     kept = text.strip().strip(_BLANK_ENDS)
     while kept and (kept[0].isspace() or next(unseen(kept[0]), None)):
@@ -65,30 +66,32 @@ def _stripped(text: str) -> str:
 
 def _address(url: str, variable: str) -> SplitResult:
     if not re.match(r"(?i)https?://", url):
-        raise ConfigError(f"the address {_shown(url)!r} of {variable} {PLACE} must begin with http:// or https://")
-    if (place := _odd(url)) is not None:
-        raise ConfigError(f"the address of {variable} {PLACE} holds {_named(url, place)}, which no address has")
+        raise ConfigError(
+            f"the address {_without_login(url)!r} of {variable} {PLACE} must begin with http:// or https://"
+        )
+    if (place := _find_odd(url)) is not None:
+        raise ConfigError(f"the address of {variable} {PLACE} holds {_describe(url, place)}, which no address has")
     try:
         parts = urlsplit(url)
         if parts.hostname and (parts.port is None or parts.port > 0):
             return parts
         why = "it names no host"
     except ValueError as exc:
-        why = _shown(str(exc))
-    raise ConfigError(f"the address {_shown(url)!r} of {variable} {PLACE} is none: {why}")
+        why = _without_login(str(exc))
+    raise ConfigError(f"the address {_without_login(url)!r} of {variable} {PLACE} is none: {why}")
 
 
-def _shown(url: str) -> str:
+def _without_login(url: str) -> str:
     """Return an address, or what was meant to be one, without user and password."""
     return escaped(re.sub(r"^([^/]*//)?[^/]*@", r"\1", url))
 
 
-def _odd(text: str) -> int | None:
+def _find_odd(text: str) -> int | None:
     """Return the place of the first blank or invisible character."""
     return next((i for i, char in enumerate(text) if char.isspace() or next(unseen(char), None)), None)
 
 
-def _named(text: str, place: int) -> str:
+def _describe(text: str, place: int) -> str:
     char = text[place]
     name = unicodedata.name(char, "a control character").lower()
     return f"U+{ord(char):04X} ({name}) as character {place + 1} of {len(text)}"
@@ -102,7 +105,7 @@ def check_key(key: str, variable: str) -> None:
     """
     good = _KEY.match(key)
     if good is not None and good.end() < len(key):
-        odd = _named(key, good.end())
+        odd = _describe(key, good.end())
         raise ConfigError(f"the key in {variable} {PLACE} holds {odd}, which no key has; copy it once more")
 
 
@@ -122,8 +125,8 @@ def check_network(base_url: str, network: Mapping[str, str]) -> None:
 
 def _check_proxy(value: str, variable: str) -> None:
     url = value if "://" in value else f"http://{value}"
-    if (place := _odd(url)) is not None:
-        why = f"it holds {_named(url, place)}"
+    if (place := _find_odd(url)) is not None:
+        why = f"it holds {_describe(url, place)}"
     else:
         try:
             parts = urlsplit(url)
@@ -155,3 +158,26 @@ def network_hint(base_url: str, network: Mapping[str, str]) -> str:
         if variable := next((name for name in _PROXIES.get(scheme, ()) if network.get(name)), None):
             return f"; {variable} is set, so look at that proxy too"
     return ""
+
+
+def is_loopback(url: str) -> bool:
+    """Whether `url` names this machine."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def public_url(url: str) -> str:
+    """Return the address as it may be shown: no user, password or query, which can hold secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{host_of(url)}{f':{parts.port}' if parts.port else ''}{parts.path}".rstrip("/")
+
+
+def host_of(url: str) -> str:
+    """Return the host of an address as it stands in one: an IPv6 address in brackets, no user, no port."""
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host

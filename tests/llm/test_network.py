@@ -12,7 +12,7 @@ from support.socks import socks_proxy
 from acp_bridge.content import Text
 from acp_bridge.errors import ConfigError
 from acp_bridge.llm import Delta, Failed, Finished, Model, Options, Route, open_model, options_from
-from acp_bridge.llm.routes import endpoint_of
+from acp_bridge.llm.endpoint import endpoint_of
 from acp_bridge.session import FromUser, ModelRequest
 
 

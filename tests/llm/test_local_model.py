@@ -20,7 +20,7 @@ from support.processes import alive, eventually, gone
 from acp_bridge.content import Text
 from acp_bridge.errors import ConfigError
 from acp_bridge.llm import Delta, Failed, Finished, Model, Options, Route, TextDelta, open_model, parse_route
-from acp_bridge.llm.routes import options_from
+from acp_bridge.llm.options import options_from
 from acp_bridge.session import FromUser, ModelRequest
 
 pytestmark = pytest.mark.slow
@@ -183,10 +183,10 @@ def test_it_ends_with_its_parent_also_in_a_call_that_never_returns(tmp_path: Pat
     script = tmp_path / "parent.py"
     script.write_text(
         "import anyio, sys\n"
-        "from acp_bridge.llm.local import _Child\n"
+        "from acp_bridge.llm.local_process import LocalProcess\n"
         "from pathlib import Path\n"
         "async def main():\n"
-        f"    child = _Child(Path({str(path)!r}), 512, {{'PYTHONPATH': {str(LIBRARY)!r}}})\n"
+        f"    child = LocalProcess(Path({str(path)!r}), 512, {{'PYTHONPATH': {str(LIBRARY)!r}}})\n"
         "    await child.url()\n"
         "    await anyio.sleep(60)\n"
         "anyio.run(main)\n"

@@ -4,15 +4,15 @@ import pytest
 
 from acp_bridge.limits import ANSWER, BLOCKS, CALLS
 from acp_bridge.llm import Delta, Failed, Finished, TextDelta, ThoughtDelta, ToolDelta
-from acp_bridge.llm.border import Border
+from acp_bridge.llm.sanitizer import Sanitizer
 
 HIGH, LOW = "\ud83d", "\ude00"
 END = Finished("end")
 
 
 def passed(*deltas: Delta) -> list[Delta]:
-    border = Border("a server")
-    return [got for delta in deltas for got in border.take(delta)]
+    sanitizer = Sanitizer("a server")
+    return [got for delta in deltas for got in sanitizer.take(delta)]
 
 
 def broken(*deltas: Delta) -> str:

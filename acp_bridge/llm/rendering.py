@@ -57,14 +57,14 @@ def thoughts_of(message: FromAssistant) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class Picture:
     """A picture as it is sent: of the kind that its bytes show, whatever it was said to be; in base64."""
 
     mime_type: str
     data: str
 
 
-def sent(image: Image, request: ModelRequest, endpoint: Endpoint, *, bounded: bool = False) -> Sent | str:
+def render_picture(image: Image, request: ModelRequest, endpoint: Endpoint, *, bounded: bool = False) -> Picture | str:
     """Return a picture as it goes to a provider, or what the model reads in its place.
 
     Args:
@@ -84,7 +84,7 @@ def sent(image: Image, request: ModelRequest, endpoint: Endpoint, *, bounded: bo
         facts = examined(data, whole=False)
         if not isinstance(facts, Facts):
             return picture_words(image, f"was left out: {facts}")
-    return Sent(kind, base64.b64encode(data).decode())
+    return Picture(kind, base64.b64encode(data).decode())
 
 
 def arguments_object(text: str) -> JsonObject:

@@ -26,7 +26,8 @@ from acp_bridge.redaction import Secrets
 from acp_bridge.session import FromAssistant, FromTools, FromUser, Message, ModelRequest
 
 from .model import Delta, Failed, Finished, Model, TextDelta, ThoughtDelta, ToolDelta
-from .script import Answer, Script, script_from
+from .script import Answer, Script
+from .script_parser import script_from
 from .scripted import ScriptedModel, text_of
 
 _SUMMARY = 400
@@ -34,7 +35,7 @@ _SERVED = "served.jsonl"
 _ABOUT = "model.json"
 
 
-def replayed(folder: str | os.PathLike[str]) -> ScriptedModel:
+def open_recording(folder: str | os.PathLike[str]) -> ScriptedModel:
     """Open a recording.
 
     Raises:
@@ -50,10 +51,10 @@ def replayed(folder: str | os.PathLike[str]) -> ScriptedModel:
     if not served.exists():
         return ScriptedModel(script)
     named = {f"answer {place}": path.name for place, path in enumerate(paths, 1)}
-    return _Watched(script, served, named)
+    return _ObservedModel(script, served, named)
 
 
-class _Watched(ScriptedModel):
+class _ObservedModel(ScriptedModel):
     """A recording that writes down what it is asked."""
 
     def __init__(self, script: Script, served: Path, named: Mapping[str, str]) -> None:
@@ -77,14 +78,14 @@ class _Watched(ScriptedModel):
             "route": self._request.route,
             "system": self._request.system,
             "tools": [tool.get("name") for tool in self._request.tools],
-            "messages": [_told(message) for message in messages],
+            "messages": [message_json(message) for message in messages],
         }
         with self._served.open("ab") as file:
             file.write(orjson.dumps(told) + b"\n")
         return answer
 
 
-def _told(message: Message) -> JsonObject:
+def message_json(message: Message) -> JsonObject:
     match message:
         case FromUser(content):
             return {"role": "user", "content": [_block(block) for block in content]}
@@ -170,7 +171,7 @@ class Recorder:
 
     def _write(self, request: ModelRequest, deltas: list[Delta]) -> None:
         self._count += 1
-        value = {"request": _summary(request), **_recorded(deltas)}
+        value = {"request": _summary(request), **_answer_json(deltas)}
         path = self._folder / f"{self._count:04}.json"
         data = orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"
         _write(path, self._secrets.hidden_bytes(data, mark=b"<secret>"))
@@ -194,7 +195,7 @@ def _summary(request: ModelRequest) -> JsonObject:
     }
 
 
-def _recorded(deltas: list[Delta]) -> JsonObject:
+def _answer_json(deltas: list[Delta]) -> JsonObject:
     pieces: list[JsonObject] = []
     answer: JsonObject = {"deltas": pieces}
     for delta in deltas:

@@ -40,7 +40,7 @@ def json_text(value: Any) -> str:
     return orjson.dumps(mended(value, depth=EVENT_DEPTH)).decode()
 
 
-def counted(value: Any) -> int | None:
+def count_of(value: Any) -> int | None:
     """Return a count that came in an event, as the log can hold it; None where it is none."""
     if isinstance(value, float) and math.isfinite(value):
         value = int(value)  # some write their integers as 12.0

@@ -18,7 +18,7 @@ _Place: TypeAlias = int | str
 
 
 @dataclass(slots=True)
-class Border:
+class Sanitizer:
     """One answer on its way in. `name` is whose it is, for the message of what is beyond a bound.
 
     Attributes:
@@ -36,37 +36,37 @@ class Border:
         """Return what is passed on of a delta; a `Failed` among it ends the answer."""
         match delta:
             case TextDelta():
-                passed = self._spoken("text", delta)
+                passed = self._take_prose("text", delta)
             case ThoughtDelta():
-                passed = self._spoken(f"thought{delta.form}", delta)
+                passed = self._take_prose(f"thought{delta.form}", delta)
             case ToolDelta():
                 self._calls.add(delta.index)
-                passed = self._piece(delta)
+                passed = self._take_piece(delta)
             case Finished() | Failed():
-                return (*self._loose(), delta)
-        broken = self._beyond()
+                return (*self._flush_halves(), delta)
+        broken = self._check_bounds()
         return passed if broken is None else (broken,)
 
-    def _spoken(self, place: str, delta: TextDelta | ThoughtDelta) -> tuple[Delta, ...]:
-        before = self._loose() if place != self._last else ()  # its other half does not come from elsewhere
+    def _take_prose(self, place: str, delta: TextDelta | ThoughtDelta) -> tuple[Delta, ...]:
+        before = self._flush_halves() if place != self._last else ()  # its other half does not come from elsewhere
         if place != self._last or (isinstance(delta, ThoughtDelta) and delta.signature):
             self._blocks += 1
             self._last = place
         signature = delta.signature if isinstance(delta, ThoughtDelta) else ""
-        text = self._joined(place, delta.text, last=bool(signature))
+        text = self._join(place, delta.text, last=bool(signature))
         self.size += _size(text) + len(signature)
         if not text and not signature:
             return before
         return (*before, delta if text is delta.text else replace(delta, text=text))
 
-    def _piece(self, delta: ToolDelta) -> tuple[Delta, ...]:
-        arguments = self._joined(delta.index, delta.arguments)
+    def _take_piece(self, delta: ToolDelta) -> tuple[Delta, ...]:
+        arguments = self._join(delta.index, delta.arguments)
         self.size += _size(arguments) + len(delta.name)
         if not arguments and not delta.name:
             return ()
         return (delta if arguments is delta.arguments else replace(delta, arguments=arguments),)
 
-    def _joined(self, place: _Place, text: str, *, last: bool = False) -> str:
+    def _join(self, place: _Place, text: str, *, last: bool = False) -> str:
         """Return `text` behind the half that waits for it; a half at its end waits for what follows."""
         if text.isascii() and not self._halves:
             return text
@@ -77,21 +77,21 @@ class Border:
             text = text[:-1]
         return mended_text(text)
 
-    def _loose(self) -> tuple[Delta, ...]:
+    def _flush_halves(self) -> tuple[Delta, ...]:
         """Return the halves that nothing followed, each as the character that stands for one."""
         halves, self._halves = self._halves, {}
         return tuple(_replacement(place) for place in halves)
 
-    def _beyond(self) -> Failed | None:
+    def _check_bounds(self) -> Failed | None:
         if self.size > ANSWER:
-            return self._broken(f"the answer is longer than {ANSWER // MIB} MiB")
+            return self._break_off(f"the answer is longer than {ANSWER // MIB} MiB")
         if len(self._calls) > CALLS:
-            return self._broken(f"the answer asks for more than {CALLS} tool calls")
+            return self._break_off(f"the answer asks for more than {CALLS} tool calls")
         if self._blocks > BLOCKS:
-            return self._broken(f"the answer changes between text and thoughts more than {BLOCKS:,} times")
+            return self._break_off(f"the answer changes between text and thoughts more than {BLOCKS:,} times")
         return None
 
-    def _broken(self, why: str) -> Failed:
+    def _break_off(self, why: str) -> Failed:
         message = f"{self.name} was cut off: {why}"
         return Failed(Failure(kind="broken_stream", message=message), retryable=True)
 
