@@ -71,9 +71,9 @@ class JsonlStore:
         session_id = require_session_id(header.session_id)
         bodies = bodies_of(records, 0)
         work = partial(self._blocking.create, session_id, encode_header(header), bodies)
-        opened = await in_own_thread(work, f"create {session_id}", undo=HeldLog.close)
+        log = await in_own_thread(work, f"create {session_id}", undo=HeldLog.close)
         loaded = Loaded(header, tuple(records))
-        return self._hold(opened, loaded)
+        return self._hold(log, loaded)
 
     async def hold(self, session_id: str) -> HeldSession:
         require_session_id(session_id)
@@ -81,16 +81,16 @@ class JsonlStore:
             raise SessionInUse(
                 f"session {session_id!r} is open in this process", session_id=session_id, holder="this process"
             )
-        opened, loaded = await in_own_thread(
+        log, loaded = await in_own_thread(
             partial(self._blocking.hold, session_id), f"load {session_id}", undo=lambda result: result[0].close()
         )
-        return self._hold(opened, loaded)
+        return self._hold(log, loaded)
 
-    def _hold(self, opened: HeldLog, loaded: Loaded) -> JsonlSession:
+    def _hold(self, log: HeldLog, loaded: Loaded) -> JsonlSession:
         warning = self._warning()
-        if opened.refusal is not None:
-            warning = f"{read_only_warning(opened.path, opened.refusal)}. {warning}".removesuffix(". ")
-        held = JsonlSession(self._disk, opened, loaded, warning=warning, let_go=self._forget)
+        if log.refusal is not None:
+            warning = f"{read_only_warning(log.path, log.refusal)}. {warning}".removesuffix(". ")
+        held = JsonlSession(self._disk, log, loaded, warning=warning, let_go=self._forget)
         self._held[loaded.header.session_id] = held
         return held
 

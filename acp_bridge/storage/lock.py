@@ -132,7 +132,7 @@ class Lock:
             held = (mine.st_ino, mine.st_dev) == (other.st_ino, other.st_dev)
         if not held:
             raise OSError("another process has the lock")
-        _sign(self._disk, fd)
+        _write_holder(self._disk, fd)
 
     def release(self) -> None:
         """Let the next one in."""
@@ -152,7 +152,7 @@ def acquire(disk: Disk, path: str, session_id: str, *, patience_s: float = PATIE
         fd = disk.open(path, LOCK)
         try:
             _wait(disk, fd, session_id, patience_s)
-            _sign(disk, fd)
+            _write_holder(disk, fd)
         except BaseException:
             disk.close(fd)
             raise
@@ -204,7 +204,7 @@ def _wait(disk: Disk, fd: int, session_id: str, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     while not disk.try_lock(fd):
         if time.monotonic() >= deadline:
-            holder = _holder(disk, fd)
+            holder = _read_holder(disk, fd)
             raise SessionInUse(
                 f"session {session_id!r} is in use by {holder}; close it there first",
                 session_id=session_id,
@@ -213,7 +213,7 @@ def _wait(disk: Disk, fd: int, session_id: str, patience_s: float) -> None:
         time.sleep(_POLL_S)  # `flock` has no wait with an end
 
 
-def _sign(disk: Disk, fd: int) -> None:
+def _write_holder(disk: Disk, fd: int) -> None:
     """Say who holds the lock. Nothing but the message to others depends on it."""
     signature = {"pid": os.getpid(), "host": socket.gethostname()[:64], "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     text = orjson.dumps(signature).ljust(_HOLDER_SIZE - 1) + b"\n"
@@ -223,7 +223,7 @@ def _sign(disk: Disk, fd: int) -> None:
         return
 
 
-def _holder(disk: Disk, fd: int) -> str:
+def _read_holder(disk: Disk, fd: int) -> str:
     try:
         signature = orjson.loads(disk.read(fd, _HOLDER_SIZE, MARK_SIZE))
         return f"process {int(signature['pid'])} on {signature['host']!s}, since {signature['since']!s}"
