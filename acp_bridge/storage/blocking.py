@@ -20,9 +20,12 @@ from .disk import APPEND, READ, Disk, remove_tree
 from .filesystem import CANNOT_BE_WRITTEN, with_remedy
 from .format import body_of, parse_first_line
 from .held_log import HeldLog
-from .lock import Lock, Mark, acquire, acquire_to_read, peek_mark
+from .lock import Lock, Mark, acquire, acquire_to_read, peek_mark, release_on_failure
 from .log import LogFile, lines_of, rewrite
-from .scan import Scan, corruption, read_bodies, scan, skip, verification
+from .scan import Bookmark, Scan, corruption, read_bodies, scan, skip, verification
+
+_BOOKMARKS = 32
+"""How many sessions that are read in pieces are remembered; one that is forgotten is read from its first record."""
 
 
 class BlockingStore:
@@ -34,6 +37,7 @@ class BlockingStore:
         self.make_gen = make_gen
         self._patience_s = patience_s
         self._is_ready = False
+        self._bookmarks: dict[str, Bookmark] = {}  # where readers of pieces stopped last
 
     def check(self) -> bool:
         """Whether the root is there; raises StoreError if it may not be used."""
@@ -42,31 +46,41 @@ class BlockingStore:
     def create(self, session_id: str, members: JsonObject, bodies: Sequence[bytes]) -> HeldLog:
         """Make a session and return it held."""
         lock = self._lock_for_new(session_id)
-        with _release_on_failure(lock):
+        with release_on_failure(lock):
             return self._build(lock, session_id, members, bodies, {})
 
     def hold(self, session_id: str) -> tuple[HeldLog, Loaded]:
         """Return the session, held, and what is in it; where it cannot be written, it is held poisoned."""
         lock = self._lock_existing(session_id, take=acquire_to_read)
-        with _release_on_failure(lock):
+        with release_on_failure(lock):
             return self._open(lock, session_id)
 
     def read(self, session_id: str, from_seq: int, limit: int | None) -> Loaded:
-        """Return what a reader sees, without the lock."""
+        """Return what a reader sees, without the lock, and of that no more than `limit` records in memory.
+
+        A piece is read from where an earlier one ended, if that was in the same file: all of them cost what one does.
+        """
         self._find(session_id)
         records: list[Record] = []
+
+        def take(record: Record) -> bool:
+            if record.seq >= from_seq:
+                if len(records) == limit:
+                    return True
+                records.append(record)
+            return False
+
+        bookmark = None if limit is None else self._bookmarks.pop(session_id, None)
+        if bookmark is not None and bookmark.records > from_seq:
+            bookmark = None
         with self.open_log(session_id, READ) as (fd, path):
-            found = self._scan(fd, session_id, path, None, records)
-        wanted = [record for record in records if record.seq >= from_seq]
-        taken = wanted if limit is None else wanted[:limit]
-        has_more = len(taken) < len(wanted)
-        return Loaded(
-            found.first.header,
-            tuple(taken),
-            found.length - found.end,
-            next_seq=wanted[len(taken)].seq if has_more else found.records,
-            has_more=has_more,
-        )
+            found = self._scan(fd, session_id, path, None, take, bookmark)
+        if found.stopped:
+            self._bookmarks[session_id] = found.bookmark
+            for oldest in tuple(self._bookmarks)[:-_BOOKMARKS]:  # of readers that went before the end
+                self._bookmarks.pop(oldest, None)
+        dropped = 0 if found.stopped else found.length - found.end
+        return Loaded(found.first.header, tuple(records), dropped, next_seq=found.records, has_more=found.stopped)
 
     def verify(self, session_id: str) -> Verification:
         """Check every record, without the lock."""
@@ -98,7 +112,7 @@ class BlockingStore:
         if not (self.check() and folder.is_session(self.disk, self.root, session_id)):
             return None
         lock = self._lock(session_id)
-        with _release_on_failure(lock):
+        with release_on_failure(lock):
             try:
                 self._prepare()
                 trash = folder.discard(self.disk, self.root, session_id, lock)
@@ -113,7 +127,7 @@ class BlockingStore:
         """Make another session of this one's records up to seq `through`."""
         bodies, files = self._read_prefix(session_id, through)
         lock = self._lock_for_new(new_id)
-        with _release_on_failure(lock):
+        with release_on_failure(lock):
             made = self._build(lock, new_id, members, bodies, files)
         made.close()
 
@@ -151,7 +165,7 @@ class BlockingStore:
         fd, path, refusal = self._open_locked_file(lock, session_id)
         try:
             with pause_gc():
-                found = self._scan(fd, session_id, path, lock.read_mark(), records)
+                found = self._scan(fd, session_id, path, lock.read_mark(), records.append)
             log = LogFile(self.disk, lock, path, fd, found.first, end=found.length, durable=found.durable)
             log.poison = refusal  # what can only be read is poisoned by that, and heals as from any other poison
         except BaseException:
@@ -188,14 +202,21 @@ class BlockingStore:
         except OSError as exc:
             raise self._failure("open", session_id, exc) from exc
 
-    def _scan(self, fd: int, session_id: str, path: str, mark: Mark | None, records: list[Record]) -> Scan:
-        def take(envelope: JsonObject) -> None:
+    def _scan(
+        self,
+        fd: int,
+        session_id: str,
+        path: str,
+        mark: Mark | None,
+        take: Callable[[Record], bool | None],
+        bookmark: Bookmark | None = None,
+    ) -> Scan:
+        def decode(envelope: JsonObject) -> bool | None:
             record = decode_record(envelope)
-            if record is not None:
-                records.append(record)
+            return None if record is None else take(record)
 
         try:
-            found = scan(self.disk, fd, session_id, path, mark=mark, take=take)
+            found = scan(self.disk, fd, session_id, path, mark=mark, take=decode, bookmark=bookmark)
         except (UnknownEvent, MalformedRecord) as exc:
             raise StoreUnsupported(
                 f"session {session_id!r} cannot be read by this version: {exc} ({path}); upgrade acp-stdio-bridge",
@@ -230,7 +251,7 @@ class BlockingStore:
         self._find(session_id)
         records: list[Record] = []
         with self.open_log(session_id, READ) as (fd, path):
-            found = self._scan(fd, session_id, path, None, records)
+            found = self._scan(fd, session_id, path, None, records.append)
             bodies = [
                 body for seq, body in enumerate(read_bodies(self.disk, fd, found.first, found.end)) if seq <= through
             ]
@@ -265,7 +286,7 @@ class BlockingStore:
         """Return the lock of a session that is there, taken by `take`."""
         self._find(session_id)  # an unknown id must not leave a lock file
         lock = take(self.disk, self.lock_path(session_id), session_id, patience_s=self._patience_s)
-        with _release_on_failure(lock):
+        with release_on_failure(lock):
             self._find(session_id)  # whoever had the lock may have deleted it
         return lock
 
@@ -291,13 +312,3 @@ class BlockingStore:
         path = f"{self.root}/{session_id}"
         said = with_remedy(f"cannot {verb} session {session_id!r} in {path}: {exc}", exc)
         return StoreError(said, session_id=session_id, path=path)
-
-
-@contextmanager
-def _release_on_failure(lock: Lock) -> Generator[None]:
-    """Let go of the lock if the context fails; if not, whoever got the lock does."""
-    try:
-        yield
-    except BaseException:
-        lock.release()
-        raise

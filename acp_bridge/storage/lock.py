@@ -13,6 +13,8 @@ names (`synced`).
 import os
 import socket
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -186,6 +188,16 @@ def acquire_to_read(disk: Disk, path: str, session_id: str, *, patience_s: float
         disk.close(fd)
         raise
     return Lock(disk, path, fd, refusal=refusal)
+
+
+@contextmanager
+def release_on_failure(lock: Lock) -> Generator[None]:
+    """Let go of the lock if the context fails; if not, whoever got the lock does."""
+    try:
+        yield
+    except BaseException:
+        lock.release()
+        raise
 
 
 def peek_mark(disk: Disk, path: str) -> Mark | None:

@@ -20,7 +20,7 @@ from .disk import Disk
 from .format import BadLine, FirstLine, Seal, parse_first_line, unseal
 from .lock import Mark
 
-_BLOCK = 1 << 20
+_FIRST_BLOCK, _BLOCK = 1 << 16, 1 << 20
 _START = b'{"type":'
 
 Take = Callable[[JsonObject], bool | None]
@@ -225,9 +225,10 @@ def _look_beyond(found: Scan, seal: Seal, offset: int, line: bytes, lines: Itera
 
 def _lines(disk: Disk, fd: int, size: int, *, since: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield offset and bytes of each line that has its newline, which is left out."""
-    start, position, parts = since, since, list[bytes]()
-    while position < size and (block := disk.read(fd, min(_BLOCK, size - position), position)):
+    start, position, parts, ahead = since, since, list[bytes](), _FIRST_BLOCK
+    while position < size and (block := disk.read(fd, min(ahead, size - position), position)):
         position += len(block)
+        ahead = min(2 * ahead, _BLOCK)  # whoever stops early has read little, and whoever goes on makes few calls
         *whole, rest = block.split(b"\n")
         for line in whole:
             if parts:
