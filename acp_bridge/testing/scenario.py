@@ -151,9 +151,7 @@ def read_scenario(path: Path) -> Scenario:
     about = _about(top.get("about"))
     editor = _check_keys(top.get("editor", {}), ("buffers", "unwritable", "unreadable", "silent"), "[editor]")
     expect = _check_keys(top.get("expect", {}), EXPECT, "[expect]")
-    steps = tuple(_step(place, item) for place, item in enumerate(top.get("step", []), 1))
-    if not steps:
-        raise ScenarioFault("there is no [[step]]")
+    steps = _steps(top.get("step", []))
     # a refresh accepts whatever frames there are, so without an `expect` nothing would be held for good
     if not expect and not top.get("traced") and not any(step.expect for step in steps):
         raise ScenarioFault("nothing is expected beside the frames: give a step an 'expect', which no refresh rewrites")
@@ -207,6 +205,12 @@ def _about(about: Any) -> str:
     if not isinstance(about, str) or not about.strip() or "\n" in about.strip():
         raise ScenarioFault("'about' must say in one line what the scenario pins")
     return about.strip()
+
+
+def _steps(items: list[Any]) -> tuple[Step, ...]:
+    if not items:
+        raise ScenarioFault("there is no [[step]]")
+    return tuple(_step(place, item) for place, item in enumerate(items, 1))
 
 
 def _step(place: int, item: Any) -> Step:
