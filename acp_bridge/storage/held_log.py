@@ -151,7 +151,7 @@ class HeldLog:
 def _write_unsaved(disk: Disk, log: LogFile, bodies: Sequence[bytes]) -> str:
     """Write the records to the first place that takes them; return the file's path, or `""` if none does."""
     data = b"".join(body + b"}\n" for body in bodies)
-    for path in _unsaved_paths(log):
+    for path in _paths_for_unsaved(log):
         with suppress(OSError):
             write_new(disk, path, data)  # synced: it is all that there is of them
             with suppress(OSError):
@@ -160,7 +160,7 @@ def _write_unsaved(disk: Disk, log: LogFile, bodies: Sequence[bytes]) -> str:
     return ""
 
 
-def _unsaved_paths(log: LogFile) -> Iterator[str]:
+def _paths_for_unsaved(log: LogFile) -> Iterator[str]:
     """Yield where to try: beside the log, then ever further away, since its folder may be gone or full too."""
     moment = time.time_ns() // 1_000_000
     folder = os.path.dirname(log.path)

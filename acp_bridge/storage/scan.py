@@ -154,11 +154,7 @@ def scan(
     """
     status = disk.fstat(fd)
     lines = _lines(disk, fd, status.st_size)
-    _, line = next(lines, (0, b""))
-    try:
-        first = parse_first_line(line, session_id, path)
-    except BadLine as exc:  # no crash can do that: the file was whole on disk before it had its name
-        raise corruption(session_id, path, Damage(1, 0, str(exc))) from exc
+    first = _read_first_line(lines, session_id, path)
     found, seal = Scan(first, status.st_ino, first.size, status.st_size), Seal(session_id, first.gen)
     if mark is not None and mark.names(found.inode, first.gen):
         found.durable = found.marked = mark.synced
@@ -170,6 +166,14 @@ def scan(
     if found.end < found.durable and not found.stopped:
         found.damage = Damage(found.records + 2, found.end, reason)
     return found
+
+
+def _read_first_line(lines: Iterator[tuple[int, bytes]], session_id: str, path: str) -> FirstLine:
+    _, line = next(lines, (0, b""))
+    try:
+        return parse_first_line(line, session_id, path)
+    except BadLine as exc:  # no crash can do that: the file was whole on disk before it had its name
+        raise corruption(session_id, path, Damage(1, 0, str(exc))) from exc
 
 
 def skip(record: JsonObject) -> None:
