@@ -18,7 +18,20 @@ from .read_file import ReadFile
 from .run_command import RunCommand
 from .search_files import SearchFiles
 from .titles import title
-from .tool import Access, Call, Picture, Presentation, Previewing, Tool, ToolOutput, ToolSpec, UserAnswer, Workspace
+from .tool import (
+    Access,
+    Call,
+    Examinable,
+    Finding,
+    Picture,
+    Presentation,
+    Previewing,
+    Tool,
+    ToolOutput,
+    ToolSpec,
+    UserAnswer,
+    Workspace,
+)
 from .understanding import ArgumentText, Understood, read_arguments, understand
 from .update_plan import UpdatePlan
 from .write_file import WriteFile
@@ -33,8 +46,10 @@ __all__ = [
     "Commands",
     "Drawing",
     "Ended",
+    "Examinable",
     "FileState",
     "Files",
+    "Finding",
     "GuardedCommands",
     "KnownFiles",
     "LocalFiles",

@@ -22,7 +22,20 @@ from acp_bridge.ports import require_current_names
 from acp_bridge.session.events import ResultCode
 from acp_bridge.text import describe, escaped
 
-from .tool import Access, AccessKind, Call, Picture, Presentation, Previewing, Tool, ToolOutput, ToolSpec, Workspace
+from .tool import (
+    Access,
+    AccessKind,
+    Call,
+    Examinable,
+    Finding,
+    Picture,
+    Presentation,
+    Previewing,
+    Tool,
+    ToolOutput,
+    ToolSpec,
+    Workspace,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -136,13 +149,59 @@ class _ContainedPreviewing(ContainedTool):
         return tuple(cast("Iterable[ShownBlock]", shown))
 
 
+class _ContainedExaminable(ContainedTool):
+    """A tool that can find out after a crash what became of a call."""
+
+    def __init__(self, tool: Tool, part: str) -> None:
+        super().__init__(tool, part)
+        self._examinable = cast("Examinable", tool)
+
+    async def evidence(self, arguments: JsonObject, call: Call) -> JsonObject | None:
+        """Have evidence given; a call without runs all the same."""
+        try:
+            async with no_stray_cancellation():
+                evidence = await self._examinable.evidence(arguments, call)
+        except PART_FAILURES:
+            logger.exception("the tool %s (%s) failed in evidence()", self.spec.name, self._part)
+            return None
+        if evidence is None or isinstance(cast("object", evidence), dict):
+            return evidence
+        logger.error("the tool %s (%s) returned %s from evidence()", self.spec.name, self._part, _name_of(evidence))
+        return None
+
+    async def examine(self, evidence: JsonObject, call: Call) -> Finding:
+        """Have it looked; what cannot be used is no claim."""
+        try:
+            async with no_stray_cancellation():
+                finding = await self._examinable.examine(evidence, call)
+        except PART_FAILURES:
+            logger.exception("the tool %s (%s) failed in examine()", self.spec.name, self._part)
+            return Finding(claim=None)
+        if isinstance(cast("object", finding), Finding) and _is_finding(finding):
+            return finding
+        logger.error("the tool %s (%s) returned what is no Finding from examine()", self.spec.name, self._part)
+        return Finding(claim=None)
+
+
+class _ContainedPreviewingExaminable(_ContainedPreviewing, _ContainedExaminable):
+    """A tool that has both."""
+
+
 def contained(tool: Tool, part: str) -> Tool:
     """Return `tool` behind the boundary.
 
     Raises:
         ConfigError: it is no tool, or is offered as no provider takes it.
     """
-    return _ContainedPreviewing(tool, part) if isinstance(tool, Previewing) else ContainedTool(tool, part)
+    match isinstance(tool, Previewing), isinstance(tool, Examinable):
+        case True, True:
+            return _ContainedPreviewingExaminable(tool, part)
+        case True, False:
+            return _ContainedPreviewing(tool, part)
+        case False, True:
+            return _ContainedExaminable(tool, part)
+        case _:
+            return ContainedTool(tool, part)
 
 
 def composed_tools(builtin: Iterable[Tool], further: Iterable[tuple[str, Tool]]) -> tuple[Tool, ...]:
@@ -235,6 +294,13 @@ def _is_access(value: object) -> bool:
         and isinstance(cast("Any", value.paths), tuple)
         and all(isinstance(cast("Any", path), Path) for path in value.paths)
     )
+
+
+def _is_finding(finding: Finding) -> bool:
+    """Whether it can be told; only what ended has an output, and that one has it."""
+    if finding.claim not in ("done", "not_done", "ended", None) or not _is_text(finding.known):
+        return False
+    return not _problem_of(finding.output) if finding.claim == "ended" else finding.output is None
 
 
 def _problem_of(output: object) -> str:

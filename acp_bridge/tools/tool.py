@@ -163,7 +163,11 @@ class ToolOutput:
 
 
 class Tool(Protocol):
-    """One tool."""
+    """One tool.
+
+    One that has `__aenter__` and `__aexit__` is entered before it is used, once for the process, and left when the
+    process ends; what `__aenter__` returns is the tool. `Previewing` and `Examinable` are what it may have besides.
+    """
 
     @property
     def spec(self) -> ToolSpec:
@@ -204,5 +208,46 @@ class Previewing(Protocol):
 
         Raises:
             ToolError: it could not be done now, so nobody need be asked.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a look at the state of things says of a call whose result a crash has cut off.
+
+    Attributes:
+        claim: `done`, the state is exactly what the call was to bring about; `not_done`, it is as before the call;
+            `ended`, the body came to its end, as `output` has it. None where what was seen leaves another reading: a
+            wrong claim is worse than none.
+        known: what was looked at and compared, in words for model and user.
+        output: for `ended` alone: what the body would have returned.
+    """
+
+    claim: Literal["done", "not_done", "ended"] | None
+    known: str = ""
+    output: ToolOutput | None = None
+
+
+@runtime_checkable
+class Examinable(Protocol):
+    """What a tool may have besides: evidence, by which can be found out after a crash what became of a call.
+
+    Declared for tools that are written now; nothing calls it yet. What either method raises is no claim.
+    """
+
+    async def evidence(self, arguments: JsonObject, call: Call) -> JsonObject | None:
+        """Return facts that are to be on the disk with the intent, before the body; None if there are none.
+
+        Called with checked arguments once the call is permitted. Facts that a later look compares, such as the digest
+        of what is there and of what is to be there; no secrets. Changes nothing.
+        """
+        ...
+
+    async def examine(self, evidence: JsonObject, call: Call) -> Finding:
+        """Return what became of the call that `evidence` was kept for, by what is there now.
+
+        Called by a later process, within 5 s for all open calls together. Looks, and never runs the tool, writes or
+        has another tool run.
         """
         ...
