@@ -33,17 +33,17 @@ from acp_bridge.llm import (
     thought_levels,
 )
 from acp_bridge.llm import Options as LlmOptions
-from acp_bridge.plugins import named_parts, preload, require_used_tables
+from acp_bridge.plugins import part_settings, preload, require_used_tables
 from acp_bridge.redaction import Secrets
 from acp_bridge.replacements import (
     Replacements,
     all_tools,
+    checkpoint_policy,
     entering,
     foreign_store,
     is_foreign,
     model_opener,
     observers_of,
-    verified_policy,
 )
 from acp_bridge.session import Policy, Sessions, Store
 from acp_bridge.storage import JsonlStore, MemoryStore
@@ -112,7 +112,7 @@ def parts(config: Config, replacements: Replacements, deadline: Callable[[], Dea
 async def _storage(
     config: Config, replacements: Replacements, deadline: Callable[[], Deadline]
 ) -> AsyncGenerator[Sessions]:
-    names = named_parts(config)
+    names = part_settings(config)
     if replacements == Replacements():
         require_used_tables(config)
     if names:
@@ -147,7 +147,7 @@ async def _policy(
     config: Config, replacements: Replacements, deadline: Callable[[], Deadline]
 ) -> AsyncGenerator[Policy]:
     async with open_host(enter_s=ENTER_S, leave_s=lambda: deadline().remaining_s() * _PART_SHARE) as host:
-        yield await verified_policy(config, replacements, entering(host))
+        yield await checkpoint_policy(config, replacements, entering(host))
 
 
 @asynccontextmanager

@@ -137,7 +137,7 @@ ResultBlock: TypeAlias = Text | Image
 ShownBlock: TypeAlias = Text | Diff
 
 
-def mended_block(block: PromptBlock) -> PromptBlock:
+def mend_block(block: PromptBlock) -> PromptBlock:
     """Return a prompt's block as the log can carry it: half a character in any of its texts is U+FFFD."""
     texts = {member.name: getattr(block, member.name) for member in fields(block)}
     return replace(block, **{name: mended_text(text) for name, text in texts.items() if isinstance(text, str)})

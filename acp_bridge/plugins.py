@@ -32,7 +32,7 @@ def package_of(name: str) -> str:
     return name.partition(":")[0].partition(".")[0]
 
 
-def named_parts(config: Config) -> dict[str, str]:
+def part_settings(config: Config) -> dict[str, str]:
     """Return every `module:name` of the configuration, by itself, with the setting that names it."""
     named = [("storage", config.storage), ("checkpoint.policy", config.checkpoint.policy), ("model", config.model)]
     named += [("models", name) for name in config.models]
@@ -46,7 +46,7 @@ def require_used_tables(config: Config) -> None:
     Raises:
         ConfigError: it names the table, and the nearest package of which there is a part.
     """
-    packages = {package_of(name) for name in named_parts(config)}
+    packages = {package_of(name) for name in part_settings(config)}
     for name in config.plugins:
         if name not in packages:
             near = difflib.get_close_matches(name, packages, n=1, cutoff=0.0)
@@ -58,12 +58,12 @@ def preload(names: Iterable[str]) -> None:
     """Import the modules of parts, in a thread that may wait; what fails is said when the part is made."""
     for name in names:
         try:
-            _imported(name.partition(":")[0])
+            _import(name.partition(":")[0])
         except ConfigError:
             continue
 
 
-def made(config: Config, name: str, setting: str, *given: object) -> object:
+def make_part(config: Config, name: str, setting: str, *given: object) -> object:
     """Return the part that `module:name` makes.
 
     Args:
@@ -75,11 +75,11 @@ def made(config: Config, name: str, setting: str, *given: object) -> object:
     Raises:
         ConfigError: it cannot be found, or not be made; the message names it and says why.
     """
-    factory = _found(name, setting)
+    factory = _find(name, setting)
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):  # a built-in that tells nothing of itself
-        return _called(factory, given, {}, name, setting)
+        return _call(factory, given, {}, name, setting)
     settings = config.plugins.get(package_of(name), {})
     offered: dict[str, object] = {"settings": dict(settings), "environ": config.environ}
     keywords = {key: value for key, value in offered.items() if key in signature.parameters}
@@ -91,10 +91,10 @@ def made(config: Config, name: str, setting: str, *given: object) -> object:
             f"{setting} names {name!r}, whose factory does not fit: {exc}. It is called with {hands}, and by keyword "
             "with settings and environ where it has such parameters"
         ) from exc
-    return _called(factory, given, keywords, name, setting)
+    return _call(factory, given, keywords, name, setting)
 
 
-def _called(
+def _call(
     factory: Callable[..., object], given: tuple[object, ...], keywords: Mapping[str, object], name: str, setting: str
 ) -> object:
     try:
@@ -105,12 +105,12 @@ def _called(
         raise ConfigError(f"{setting} names {name!r}, which could not be made: {describe(exc)}") from exc
 
 
-def _found(name: str, setting: str) -> Callable[..., object]:
+def _find(name: str, setting: str) -> Callable[..., object]:
     if not is_named(name):
         raise ConfigError(f"{setting} names {name!r}, which is not of the form 'module:name'")
     module_name, _, path = name.partition(":")
     try:
-        found: Any = _imported(module_name)
+        found: Any = _import(module_name)
     except ConfigError as exc:
         raise ConfigError(f"{setting} names {name!r}: {exc}") from exc
     for attribute in path.split("."):
@@ -125,7 +125,7 @@ def _found(name: str, setting: str) -> Callable[..., object]:
     return found
 
 
-def _imported(module: str) -> ModuleType:
+def _import(module: str) -> ModuleType:
     """Import a module.
 
     Raises:

@@ -13,7 +13,7 @@ from acp_bridge.config import Config
 from acp_bridge.effects import Host
 from acp_bridge.errors import BridgeError, ConfigError
 from acp_bridge.llm import ContainedModel, Model, is_provider, open_model, options_from, parse_route
-from acp_bridge.plugins import is_named, made
+from acp_bridge.plugins import is_named, make_part
 from acp_bridge.ports import require_port
 from acp_bridge.session import (
     ContainedStore,
@@ -87,7 +87,7 @@ async def foreign_store(config: Config, replacements: Replacements, enter: Enter
     if replacements.store is not None:
         name, part = f"'{type(replacements.store).__name__}'", cast("object", replacements.store)
     elif config.storage not in ("jsonl", "memory"):
-        name, part = repr(config.storage), made(config, config.storage, "storage", config)
+        name, part = repr(config.storage), make_part(config, config.storage, "storage", config)
     else:
         return None
     store = await enter(part, f"the storage {name}")
@@ -95,7 +95,7 @@ async def foreign_store(config: Config, replacements: Replacements, enter: Enter
     return ContainedStore(cast("Store", store), name)
 
 
-async def verified_policy(config: Config, replacements: Replacements, enter: Enter) -> Policy:
+async def checkpoint_policy(config: Config, replacements: Replacements, enter: Enter) -> Policy:
     """Return the checkpoint policy as the core calls it.
 
     Raises:
@@ -105,7 +105,7 @@ async def verified_policy(config: Config, replacements: Replacements, enter: Ent
     if replacements.policy is not None:
         name, part = type(replacements.policy).__name__, cast("object", replacements.policy)
     elif is_named(options.policy):
-        name, part = options.policy, made(config, options.policy, "checkpoint.policy", options)
+        name, part = options.policy, make_part(config, options.policy, "checkpoint.policy", options)
     else:
         name, part = options.policy, policy_named(options)
     policy = cast("Policy", await enter(part, f"the checkpoint policy {name!r}"))
@@ -143,7 +143,7 @@ def model_opener(config: Config, replacements: Replacements, enter: Enter) -> Ca
     """
     options = options_from(config.environ, config.model_settings, config.requests)
 
-    def opened(route: str) -> Model:
+    def open_route(route: str) -> Model:
         if replacements.open_model is not None:
             try:
                 part: object = replacements.open_model(route)
@@ -152,12 +152,12 @@ def model_opener(config: Config, replacements: Replacements, enter: Enter) -> Ca
             except Exception as exc:
                 raise ConfigError(f"the model {route!r} could not be opened: {describe(exc)}") from exc
         elif is_foreign(route):
-            part = _named_model(config, route)
+            part = _make_named_model(config, route)
         else:
             return open_model(route, options)
-        return _contained(part, route, enter)
+        return _contain(part, route, enter)
 
-    return opened
+    return open_route
 
 
 def is_foreign(route: str) -> bool:
@@ -165,9 +165,9 @@ def is_foreign(route: str) -> bool:
     return is_named(route) and not is_provider(route.partition(":")[0])
 
 
-def _named_model(config: Config, route: str) -> object:
+def _make_named_model(config: Config, route: str) -> object:
     try:
-        return made(config, route, "model")
+        return make_part(config, route, "model")
     except ConfigError as exc:
         try:
             parse_route(route)
@@ -176,21 +176,21 @@ def _named_model(config: Config, route: str) -> object:
         raise
 
 
-def _contained(part: object, route: str, enter: Enter) -> Model:
-    async def entered() -> object:
+def _contain(part: object, route: str, enter: Enter) -> Model:
+    async def enter_model() -> object:
         model = await enter(part, f"the model {route!r}")
         require_port(model, Model, repr(route), "model")
         return model
 
     if not hasattr(type(part), "__aenter__"):  # else what it is entered as is held to the port
         require_port(part, Model, repr(route), "model")
-    return ContainedModel(cast("Model", part), repr(route), entered)
+    return ContainedModel(cast("Model", part), repr(route), enter_model)
 
 
 def _parts(
     config: Config, names: tuple[str, ...], setting: str, given: tuple[object, ...]
 ) -> Iterator[tuple[str, object]]:
     for name in names:
-        yield repr(name), made(config, name, setting)
+        yield repr(name), make_part(config, name, setting)
     for part in given:
         yield f"'{type(part).__name__}'", part

@@ -105,9 +105,9 @@ class Conversation:
         if isinstance(record.event, ToolCalled | ToolResult) and not self._policy.may_show_result(
             self._journal, record.seq
         ):
-            self._withheld.append((record, self._journal.attached(record.event)))
+            self._withheld.append((record, self._journal.unsaved_content(record.event)))
             return
-        for update in updates.live(record, self._journal.attached(record.event)):
+        for update in updates.live(record, self._journal.unsaved_content(record.event)):
             self.show(update)
 
     def durable(self, seq: int) -> None:
@@ -266,7 +266,7 @@ class Conversation:
         records = [record for record in self._journal.log.records if record.seq <= seq]
         durable_seq = self._journal.durable_seq
         self._withheld = deque(
-            (r, self._journal.attached(r.event))
+            (r, self._journal.unsaved_content(r.event))
             for r in records
             if isinstance(r.event, ToolCalled | ToolResult) and r.seq > durable_seq
         )

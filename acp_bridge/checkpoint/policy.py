@@ -19,7 +19,7 @@ WITHOUT_BARRIERS = "turn-barrier-only-work-may-be-lost-or-repeated"
 _KEPT_MEASUREMENTS = 256
 
 _SEEN_THROUGH: frozenset[BarrierKind] = frozenset(("open", "answer"))
-"""Barriers that a client's taking back of its request does not cut short: what is logged is settled first. The turn
+"""Barriers that a client's taking back of its request does not cut short: what is logged is saved first. The turn
 barrier is waited for as well, by an agent that only its own end can cancel."""
 
 

@@ -12,7 +12,7 @@ from typing import Self
 import anyio
 
 from acp_bridge.agent import Job, OpenSession, Outcome
-from acp_bridge.content import Failure, PromptBlock, Text, mended_block
+from acp_bridge.content import Failure, PromptBlock, Text, mend_block
 from acp_bridge.effects import shielded_cleanup
 from acp_bridge.errors import ConfigError
 from acp_bridge.session import Record, Recovery
@@ -122,7 +122,7 @@ class Session:
 
     def prompt(self, content: str | tuple[PromptBlock, ...]) -> Turn:
         """Return a turn of this prompt; entering it sends it. What no JSON can carry in it is mended."""
-        blocks = tuple(map(mended_block, (Text(text=content),) if isinstance(content, str) else content))
+        blocks = tuple(map(mend_block, (Text(text=content),) if isinstance(content, str) else content))
         return Turn(self._session, lambda: self._agent.submit(blocks))
 
     def resume(self) -> Turn:

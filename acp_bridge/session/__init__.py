@@ -54,10 +54,20 @@ from .log import Log, State
 from .pictures import BLIND, LOST, picture_words
 from .plans import plan_left, plans_shown
 from .policy import BarrierKind, Durable, Policy
-from .recovery import Interruption, Recovery, continuable, interruptions, recovery_of
-from .recovery_words import CUT_OFF, NEVER_RAN, interruption_text, recovery_text, recovery_title
+from .recovery import (
+    CUT_OFF,
+    NEVER_RAN,
+    Interruption,
+    Recovery,
+    continuable,
+    interruption_text,
+    interruptions,
+    recovery_of,
+    recovery_text,
+    recovery_title,
+)
 from .repair import closers
-from .retry_words import retry_text
+from .retry_messages import retry_text
 from .sessions import Place, Sessions, milliseconds_now
 from .store import Damage, HeldSession, Loaded, Page, SessionFilter, SessionState, SessionSummary, Store, Verification
 from .transcript import (

@@ -29,7 +29,7 @@ _FLOOR: Final[frozenset[BarrierKind]] = frozenset(("turn", "open", "answer"))
 """What is looked at whatever a policy claims: behind these, somebody is told that something is saved."""
 
 _SEEN_THROUGH: Final[frozenset[BarrierKind]] = frozenset(("open", "answer"))
-"""What a client's taking back of its request does not cut short: a change that was logged is settled first."""
+"""What a client's taking back of its request does not cut short: a change that was logged is saved first."""
 
 _GRACE: Final = 1.2
 _GRACE_S: Final = 0.5

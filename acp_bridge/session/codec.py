@@ -1,6 +1,6 @@
-"""Events, records and headers as JSON objects and back, by a table from type to class.
+"""Events, records and headers as JSON and back, by a table from type to class.
 
-Owns the member names (camelCase) and the shape check. Knows no bytes, no files and no order.
+Owns the member names (camelCase) and the shape check. Knows no files and no order.
 A member equal to its default is left out; an unknown member is ignored, so that a later minor version may add one.
 """
 
@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+import orjson
 
 from acp_bridge.content import (
     Diff,
@@ -48,7 +50,7 @@ class _Shape:
         self.cls = cls
         hints = get_type_hints(cls)
         self.members = [_member(f.name, hints[f.name], f.default) for f in fields(cls)]
-        self.decode: Callable[[JsonObject], Any] = _compiled(cls, self.members)
+        self.decode: Callable[[JsonObject], Any] = _compile(cls, self.members)
 
     def encode(self, value: Any) -> JsonObject:
         data: JsonObject = {}
@@ -60,7 +62,7 @@ class _Shape:
         return data
 
 
-def _compiled(cls: type[Any], members: Sequence[_Member]) -> Callable[[JsonObject], Any]:
+def _compile(cls: type[Any], members: Sequence[_Member]) -> Callable[[JsonObject], Any]:
     """Return a function that makes a `cls` of its JSON form: one call with the members written out.
 
     A log of a hundred thousand records is decoded through it; a loop over the members takes three times as long.
@@ -139,9 +141,16 @@ _SHAPES = {name: _Shape(cls) for name, cls in EVENT_TYPES.items()}
 _HEADER = _Shape(Header)
 
 
-def encode_event(event: Event) -> JsonObject:
-    """Return the `data` member of the event's record."""
-    return _SHAPES[event.type].encode(event)
+def encode_event(event: Event) -> bytes:
+    """Return the `data` member of the event's record as JSON.
+
+    Raises:
+        ValueError: it holds what JSON cannot carry, or what its type does not allow.
+    """
+    try:
+        return orjson.dumps(_SHAPES[event.type].encode(event))
+    except (TypeError, ValueError, AttributeError, KeyError) as exc:
+        raise ValueError(f"{event.type} holds what JSON cannot carry: {exc}") from exc
 
 
 def encode_record(record: Record) -> JsonObject:
@@ -155,6 +164,23 @@ def encode_record(record: Record) -> JsonObject:
     if record.synthetic:
         envelope["synthetic"] = True
     return envelope
+
+
+def dump_record(record: Record) -> bytes:
+    """Return what `encode_record` returns as JSON; an event that was encoded on its way here is not encoded again.
+
+    Raises:
+        ValueError: it holds what JSON cannot carry.
+    """
+    envelope: JsonObject = {
+        "type": record.event.type,
+        "seq": record.seq,
+        "time": record.time,
+        "data": orjson.Fragment(record.encoded or encode_event(record.event)),
+    }
+    if record.synthetic:
+        envelope["synthetic"] = True
+    return orjson.dumps(envelope)
 
 
 def decode_record(envelope: JsonObject) -> Record | None:

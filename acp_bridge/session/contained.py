@@ -68,12 +68,12 @@ class ContainedStore:
         """Make a session."""
         boundary = _Boundary(self._part, header.session_id)
         held = await boundary.call("create", lambda: self.inner.create(header, records))
-        return self._held(held, header.session_id, "create")
+        return self._contain(held, header.session_id, "create")
 
     async def hold(self, session_id: str) -> HeldSession:
         """Take a session's lock."""
         held = await _Boundary(self._part, session_id).call("hold", lambda: self.inner.hold(session_id))
-        return self._held(held, session_id, "hold")
+        return self._contain(held, session_id, "hold")
 
     async def read(self, session_id: str, *, from_seq: int = 0, limit: int | None = None) -> Loaded:
         """Read a session without its lock; a piece that ends nowhere, or holds more than was asked for, is refused."""
@@ -90,7 +90,7 @@ class ContainedStore:
     async def list(self, filter: SessionFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return a page of sessions; a cursor that is refused goes through as the `ValueError` that the port names."""
 
-        async def listed() -> Page | ValueError:
+        async def list_page() -> Page | ValueError:
             try:
                 return await self.inner.list(filter, cursor=cursor, limit=limit)
             except ValueError as exc:
@@ -98,7 +98,7 @@ class ContainedStore:
                     raise
                 return exc
 
-        page = await self._whole.call("list", listed)
+        page = await self._whole.call("list", list_page)
         if isinstance(page, ValueError):
             raise page
         if not isinstance(cast("object", page), Page):
@@ -128,7 +128,7 @@ class ContainedStore:
         boundary = _Boundary(self._part, session_id)
         return await boundary.call("salvage", lambda: self.inner.salvage(session_id), Verification)
 
-    def _held(self, held: HeldSession, session_id: str, method: str) -> HeldSession:
+    def _contain(self, held: HeldSession, session_id: str, method: str) -> HeldSession:
         if missing := [name for name in _HELD_METHODS if not callable(getattr(held, name, None))]:
             boundary = _Boundary(self._part, session_id)
             raise boundary.error(

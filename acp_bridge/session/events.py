@@ -4,7 +4,7 @@ Owns what happened and in which words. Knows neither how a fact reaches the disk
 The types and their members are all here from the first release: a later type makes older programs refuse new logs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from acp_bridge.content import (
@@ -340,12 +340,14 @@ class Record:
         seq: 0-based, without gaps.
         time: milliseconds since the epoch; it may step back when the clock does.
         synthetic: repair wrote it.
+        encoded: the event's `data` as JSON bytes, on a record's way from journal to store, if it was made already.
     """
 
     seq: int
     time: int
     event: Event
     synthetic: bool = False
+    encoded: bytes = field(default=b"", compare=False, repr=False)
 
 
 def contents_named(event: Event) -> set[str]:

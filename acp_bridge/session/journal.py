@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Protocol
 
 import anyio
-import orjson
 from anyio.lowlevel import checkpoint
 
 from acp_bridge.errors import PART_FAILURES, IllegalEvent, StoreError, StorePoisoned, StoreReplaced
@@ -116,7 +115,7 @@ class Journal:
         """Tell `observer` of every event from now on, and first of those `since`; what is returned undoes it."""
         self._observers.append(observer)
         for record in since:
-            _contained(observer.recorded, record)
+            _tell_observer(observer.recorded, record)
 
         def undo() -> None:
             with suppress(ValueError):  # it was undone before: a session may be closed again after the end of all
@@ -134,16 +133,17 @@ class Journal:
         Raises:
             IllegalEvent: the nesting forbids it here, or JSON cannot carry it; nothing has changed.
         """
-        _refuse_what_json_cannot_carry(event)
+        encoded = _encode(event)
         repeated = isinstance(event, AssistantMessage) and self._joining is not None and self._joining[2] == event.id
         if not repeated:
             self.seal()
         record = self.log.append(event, synthetic=synthetic)
         if repeated:
             self._discard()  # the message holds the same text whole
-        self._keep(record)
+        # Only what waits for the disk carries its bytes: the log in memory would be twice as large.
+        self._keep(Record(record.seq, record.time, event, record.synthetic, encoded))
         for observer in self._observers:
-            _contained(observer.recorded, record)
+            _tell_observer(observer.recorded, record)
         return record
 
     def attach(self, data: bytes, name: str = "") -> str:
@@ -157,7 +157,7 @@ class Journal:
         self._attached[name] = data
         return name
 
-    def attached(self, event: Event) -> dict[str, bytes]:
+    def unsaved_content(self, event: Event) -> dict[str, bytes]:
         """Return the bytes of the content files that an event names, as far as its record is not on disk yet."""
         return {name: self._attached[name] for name in contents_named(event) if name in self._attached}
 
@@ -191,7 +191,7 @@ class Journal:
         self._pieces.append(text)
         self._pieces_size += len(text)
         for observer in self._observers:
-            _contained(observer.streamed, message_id, kind, text)
+            _tell_observer(observer.streamed, message_id, kind, text)
         if self._pieces_size > _JOIN_LIMIT:
             self.seal()
 
@@ -296,7 +296,7 @@ class Journal:
         except StoreError as exc:
             self._fail(exc)
         else:
-            self._saved(batch)
+            self._mark_saved(batch)
         return self.failure
 
     async def _write_content(self) -> None:
@@ -322,13 +322,13 @@ class Journal:
         logger.error("session %s cannot be saved: %s", self.session_id, failure)
         self._announce()
         for tell in self._on_failure:
-            _contained(tell, failure)
+            _tell_observer(tell, failure)
 
-    def _saved(self, batch: Sequence[Record]) -> None:
+    def _mark_saved(self, batch: Sequence[Record]) -> None:
         del self._unsaved[: len(batch)]
         self.durable_seq = max(self.durable_seq, batch[-1].seq)
         for observer in self._observers:
-            _contained(observer.durable, self.durable_seq)
+            _tell_observer(observer.durable, self.durable_seq)
         self._announce()
         if self._attached:
             awaited = set[str]().union(*(contents_named(record.event) for record in self._unsaved))
@@ -358,7 +358,7 @@ class Journal:
             self.failure = None
             self._repairing = False
             if batch:
-                self._saved(batch)
+                self._mark_saved(batch)
 
     async def close(self) -> None:
         """Write the rest, salvaging once if need be, and let the session go. Closing twice does nothing.
@@ -381,15 +381,15 @@ class Journal:
             await self.held.close()
 
 
-def _refuse_what_json_cannot_carry(event: Event) -> None:
-    """Keep out what no store could write: one such event would leave all that follow it unsaved."""
+def _encode(event: Event) -> bytes:
+    """Return the event as JSON, and keep out what no store could write: it would leave all that follow it unsaved."""
     try:
-        orjson.dumps(encode_event(event))
-    except (TypeError, ValueError, AttributeError, KeyError) as exc:
-        raise IllegalEvent(f"{event.type} holds what JSON cannot carry: {exc}") from exc
+        return encode_event(event)
+    except ValueError as exc:
+        raise IllegalEvent(str(exc)) from exc
 
 
-def _contained(tell: Callable[..., None], *args: object) -> None:
+def _tell_observer(tell: Callable[..., None], *args: object) -> None:
     """Call an observer; one that raises is logged by its name and changes nothing."""
     try:
         tell(*args)

@@ -34,7 +34,7 @@ def pictures_in(messages: Iterable[Message]) -> Iterator[Image]:
 
 def without_pictures(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Return the messages with every picture in words, for a model that takes none."""
-    return tuple(_told(message, lambda image: picture_words(image, BLIND)) for message in messages)
+    return tuple(_replace_pictures(message, lambda image: picture_words(image, BLIND)) for message in messages)
 
 
 def with_newest_pictures(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -49,22 +49,22 @@ def with_newest_pictures(messages: Sequence[Message]) -> tuple[Message, ...]:
         return tuple(messages)
     place = count()
     return tuple(
-        _told(message, lambda image: picture_words(image, _EARLIER) if next(place) < earlier else "")
+        _replace_pictures(message, lambda image: picture_words(image, _EARLIER) if next(place) < earlier else "")
         for message in messages
     )
 
 
-def _told(message: Message, words: Callable[[Image], str]) -> Message:
+def _replace_pictures(message: Message, words: Callable[[Image], str]) -> Message:
     """Return the message with those pictures as text that there are words for."""
     if not any(isinstance(block, Image) for content in _contents(message) for block in content):
         return message
     match message:
         case FromUser(content):
-            return FromUser(tuple(_block(block, words) for block in content))
+            return FromUser(tuple(_replace_picture(block, words) for block in content))
         case FromTools(answers):
             return FromTools(
                 tuple(
-                    ToolAnswer(a.call_id, tuple(_block(block, words) for block in a.content), a.is_error)
+                    ToolAnswer(a.call_id, tuple(_replace_picture(block, words) for block in a.content), a.is_error)
                     for a in answers
                 )
             )
@@ -72,7 +72,7 @@ def _told(message: Message, words: Callable[[Image], str]) -> Message:
             return message
 
 
-def _block(block: B, words: Callable[[Image], str]) -> B | Text:
+def _replace_picture(block: B, words: Callable[[Image], str]) -> B | Text:
     return Text(text=said) if isinstance(block, Image) and (said := words(block)) else block
 
 

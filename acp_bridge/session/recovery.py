@@ -1,7 +1,8 @@
 """What the program's end cut short: a fold of the log, the same for whoever reads it and however often.
 
 Owns which turns were interrupted and what became of their parts, and since when that is no news any more. Pure: knows
-neither the process that repaired a log nor anybody who is told; the words are `recovery_words`'.
+neither the process that repaired a log nor anybody who is told. Owns the sentences, too, so that an editor, a terminal
+and an export say the same; it knows no update's shape and no rendering.
 
 Decision: an interruption is *news* until the next turn begins, be it the user's next prompt or going on with the one
 that was cut short. Every load, resume and export until then tells it behind everything else, with the way to go on.
@@ -9,13 +10,14 @@ From then on it is *history*: told in its place, as the end of its turn, and no 
 A prompt that never ran and an answer that was cut off are marked where they stand, for ever.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from acp_bridge.content import JsonObject
 
 from .events import (
     AssistantMessage,
+    DropReason,
     InputDropped,
     Record,
     ResultCode,
@@ -26,6 +28,14 @@ from .events import (
     TurnStarted,
 )
 from .log import State
+
+CUT_OFF = "Cut off here."
+NEVER_RAN: Mapping[DropReason, str] = {
+    "cancelled": "cancelled before it began",
+    "interrupted": "never ran: the program stopped before it began",
+    "refused": "refused, never ran",
+}
+"""What became of a prompt that was queued and dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +116,7 @@ def continuable(state: State) -> int | None:
     last = state.last_end
     if last is None or state.turn is not None or not state.due:
         return None
-    return last.turn if _cut_short(last) else None
+    return last.turn if _was_cut_short(last) else None
 
 
 def recovery_of(records: Sequence[Record], state: State, *, dropped_bytes: int = 0) -> Recovery:
@@ -146,8 +156,8 @@ def interruptions(records: Iterable[Record], *, barred: bool = False) -> dict[in
                 turn.cut_off = event.id
             case ToolResult() as event if event.code is not None:
                 turn.results.append(event)
-            case TurnEnded() as event if _cut_short(event):
-                found[event.turn] = turn.ended(event)
+            case TurnEnded() as event if _was_cut_short(event):
+                found[event.turn] = turn.end(event)
             case _:
                 pass
     return found
@@ -161,7 +171,7 @@ class _Turn:
     cut_off: str = ""
     results: list[ToolResult] = field(default_factory=list[ToolResult])
 
-    def ended(self, end: TurnEnded) -> Interruption:
+    def end(self, end: TurnEnded) -> Interruption:
         return Interruption(
             turn=end.turn,
             orderly=end.reason == "cancelled",
@@ -176,5 +186,63 @@ class _Turn:
         return tuple(result.call_id for result in self.results if result.code in codes)
 
 
-def _cut_short(end: TurnEnded) -> bool:
+def _was_cut_short(end: TurnEnded) -> bool:
     return end.reason == "interrupted" or (end.reason == "cancelled" and end.by == "shutdown")
+
+
+def recovery_title(recovery: Recovery) -> str:
+    """Return in a few words what is news."""
+    if recovery.interrupted:
+        return "The last turn was interrupted"
+    return "Not everything was begun" if recovery.dropped_inputs else "The end of the log was incomplete"
+
+
+def recovery_text(recovery: Recovery, *, way_on: str = "") -> str:
+    """Return what is news in sentences; `way_on` is said where there is a turn that can be gone on with."""
+    said: list[str] = []
+    if recovery.last is not None:
+        said += [_what(recovery.last), *_calls(recovery.last)]
+        if recovery.last.cut_off:
+            said.append("Its last answer is cut off.")
+    if recovery.dropped_inputs:
+        said.append(f"{_quantity(recovery.dropped_inputs, 'prompt')} had not been begun and will not run.")
+    if recovery.dropped_bytes:
+        said.append(f"{_quantity(recovery.dropped_bytes, 'byte')} at the end were incomplete and were left out.")
+    if recovery.continuable is not None and way_on:
+        said.append(way_on)
+    return " ".join(said)
+
+
+def interruption_text(interruption: Interruption) -> str:
+    """Return what became of a turn that is history by now, for the place where it ended."""
+    said = ["The program stopped here, in the middle of the turn.", *_calls(interruption)]
+    if interruption.orderly:
+        said[0] = "The program was ended here, in the middle of the turn."
+    if interruption.gone_on_in is not None:
+        said.append(f"Turn {interruption.gone_on_in} goes on with it.")
+    return " ".join(said)
+
+
+def _what(interruption: Interruption) -> str:
+    if interruption.orderly:
+        return "The program was ended in the middle of a turn, and closed it. All up to there was kept."
+    kept = (
+        "All up to there was kept" if interruption.barred else "What was on disk was kept, the rest of the turn is lost"
+    )
+    return f"The program stopped in the middle of a turn. {kept}, and nothing was run."
+
+
+def _calls(interruption: Interruption) -> list[str]:
+    said: list[str] = []
+    if interruption.never_started:
+        said.append(f"{_quantity(len(interruption.never_started), 'tool call')} never started.")
+    if interruption.stopped:
+        said.append(f"{_quantity(len(interruption.stopped), 'tool call')} may have been done in part.")
+    if interruption.unknown:
+        calls = _quantity(len(interruption.unknown), "tool call")
+        said.append(f"{calls} may have run, in part or whole: look before repeating.")
+    return said
+
+
+def _quantity(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -42,7 +42,7 @@ def closers(log: Log, *, reason: TurnReason = "interrupted", failure: Failure | 
     state = log.state
     events: list[Event] = []
     if state.turn is not None and state.step is not None:
-        if (message := _interrupted_message(log, state.turn, state.step)) is not None:
+        if (message := _unfinished_message(log, state.turn, state.step)) is not None:
             events.append(message)
         events.extend(_results(state, state.turn, state.step))
     events.extend(InputDropped(id=input_id, reason="interrupted") for input_id in state.queued)
@@ -53,7 +53,7 @@ def closers(log: Log, *, reason: TurnReason = "interrupted", failure: Failure | 
     return tuple(events)
 
 
-def _interrupted_message(log: Log, turn: int, step: int) -> AssistantMessage | None:
+def _unfinished_message(log: Log, turn: int, step: int) -> AssistantMessage | None:
     """Return the durable deltas of the attempt under way as a message; half-made tool requests are left out."""
     deltas = _deltas_under_way(log)
     content: list[AnswerBlock] = []
@@ -95,7 +95,7 @@ def _deltas_under_way(log: Log) -> list[AssistantDelta]:
 def _results(state: State, turn: int, step: int) -> list[ToolResult]:
     results: list[ToolResult] = []
     for request in state.requests.values():
-        code, text = _classified(request, state.called.get(request.call_id), barred="tool" in state.barriers)
+        code, text = _classify(request, state.called.get(request.call_id), barred="tool" in state.barriers)
         results.append(
             ToolResult(
                 turn=turn, step=step, call_id=request.call_id, content=(Text(text=text),), is_error=True, code=code
@@ -104,7 +104,7 @@ def _results(state: State, turn: int, step: int) -> list[ToolResult]:
     return results
 
 
-def _classified(request: ToolRequest, call: ToolCalled | None, *, barred: bool) -> tuple[ResultCode, str]:
+def _classify(request: ToolRequest, call: ToolCalled | None, *, barred: bool) -> tuple[ResultCode, str]:
     """Return the code and words of a request without a result.
 
     "Never started" is sound only where the tool barrier was in force: there, no body began without its call on disk.

@@ -80,7 +80,7 @@ class Sessions:
             session_id=self._ids(), created=self._clock(), version=self._version, cwd=place.cwd, roots=place.roots
         )
         log = Log(header, clock=self._clock)
-        records = [log.append(self._opened(place, barriers))]
+        records = [log.append(self._opening_event(place, barriers))]
         if config:
             records.append(log.append(SessionConfigured(values=config)))
         held = await self.store.create(header, records)
@@ -104,8 +104,8 @@ class Sessions:
         try:
             held = await self.store.hold(session_id)
             try:
-                opened = self._opened(place, barriers)
-                log, unsaved, recovery = await anyio.to_thread.run_sync(self._repaired, held.loaded, opened)
+                opened = self._opening_event(place, barriers)
+                log, unsaved, recovery = await anyio.to_thread.run_sync(self._repair, held.loaded, opened)
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await held.close()
@@ -129,7 +129,7 @@ class Sessions:
             except Exception:
                 logger.exception("the observer %s failed at session %s", type(source).__name__, journal.session_id)
 
-    def _repaired(self, loaded: Loaded, opened: SessionOpened) -> tuple[Log, list[Record], Recovery]:
+    def _repair(self, loaded: Loaded, opened: SessionOpened) -> tuple[Log, list[Record], Recovery]:
         """Return the log, closed, what of it is not on disk, and what there is to tell. Takes long for a long log."""
         session_id = loaded.header.session_id
         with pause_gc():
@@ -147,7 +147,7 @@ class Sessions:
                 unsaved.append(log.append(opened))
             return log, unsaved, recovery_of(log.records, log.state, dropped_bytes=loaded.dropped_bytes)
 
-    def _opened(self, place: Place, barriers: Sequence[str]) -> SessionOpened:
+    def _opening_event(self, place: Place, barriers: Sequence[str]) -> SessionOpened:
         return SessionOpened(version=self._version, barriers=tuple(barriers), cwd=place.cwd, roots=place.roots)
 
     async def close(self, session_id: str) -> None:

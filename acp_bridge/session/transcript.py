@@ -131,7 +131,7 @@ class Transcript:
                 case FromUser(before), FromUser(content):
                     merged[-1] = FromUser(before + content)
                 case FromAssistant() as before, FromAssistant() as after:
-                    merged[-1] = _joined(before, after)
+                    merged[-1] = _join(before, after)
                 case _:
                     merged.append(message)
         self._taken = len(self._said)
@@ -234,7 +234,7 @@ class Transcript:
         self._merge_anew()
 
 
-def _joined(before: FromAssistant, after: FromAssistant) -> FromAssistant:
+def _join(before: FromAssistant, after: FromAssistant) -> FromAssistant:
     """Return two messages as one; of two routes' it is nobody's, so that neither is given what is the other's."""
     content = before.content + after.content
     if before.route != after.route:

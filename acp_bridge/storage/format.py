@@ -16,7 +16,7 @@ import orjson
 
 from acp_bridge.content import JsonObject
 from acp_bridge.errors import StoreTooNew
-from acp_bridge.session.codec import MalformedRecord, decode_header, encode_record
+from acp_bridge.session.codec import MalformedRecord, decode_header, dump_record
 from acp_bridge.session.events import Header, Record
 
 FORMAT = "acp-bridge/log"
@@ -81,7 +81,7 @@ def body_of(record: Record) -> bytes:
     Raises:
         ValueError: the record holds what JSON cannot carry.
     """
-    return _encode_body(encode_record(record))
+    return dump_record(record)[:-1]
 
 
 def bodies_of(records: Sequence[Record], seq: int) -> list[bytes]:

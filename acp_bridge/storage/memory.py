@@ -6,7 +6,7 @@ nothing past its process, so it has nothing to sync, to sweep or to lose in part
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio.lowlevel
 
@@ -96,7 +96,7 @@ class _MemorySession:
         if self._poisoned:
             raise StorePoisoned(f"session {self._id!r} cannot be saved until it is salvaged", session_id=self._id)
         size = sum(size_of_record(record) for record in records)
-        self._kept.records.extend(records)
+        self._kept.records.extend(map(_without_bytes, records))
         return size
 
 
@@ -214,3 +214,8 @@ class MemoryStore:
 
 def _in_use(session_id: str) -> SessionInUse:
     return SessionInUse(f"session {session_id!r} is open in this process", session_id=session_id, holder="this process")
+
+
+def _without_bytes(record: Record) -> Record:
+    """Return the record as it is kept: its JSON would be a second copy of it."""
+    return replace(record, encoded=b"") if record.encoded else record

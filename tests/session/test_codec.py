@@ -1,5 +1,6 @@
 """Every event and header goes to JSON and back unchanged, and what is no record is refused by name."""
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import orjson
@@ -20,6 +21,7 @@ from acp_bridge.session import (
     encode_header,
     encode_record,
 )
+from acp_bridge.session.codec import dump_record, encode_event
 from acp_bridge.text import MAX_SAFE_INTEGER, mended
 
 
@@ -31,6 +33,14 @@ def test_the_strategies_know_every_event_of_the_union() -> None:
 @given(records)
 def test_every_record_survives_json(record: Record) -> None:
     assert decode_record(orjson.loads(orjson.dumps(encode_record(record)))) == record
+
+
+@settings(max_examples=100, deadline=None)
+@given(records)
+def test_a_record_is_the_same_bytes_whether_its_event_was_encoded_before_or_not(record: Record) -> None:
+    on_its_way = replace(record, encoded=encode_event(record.event))
+    assert on_its_way == record
+    assert dump_record(on_its_way) == dump_record(record) == orjson.dumps(encode_record(record))
 
 
 @settings(max_examples=100, deadline=None)

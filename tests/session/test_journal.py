@@ -203,6 +203,16 @@ async def test_events_that_come_while_a_write_fails_are_all_salvaged_in_order() 
     assert list(saved) == journal.log.records
 
 
+async def test_an_event_is_encoded_once_and_its_bytes_go_with_the_write() -> None:
+    store = CountingStore()
+    journal = await journal_on(store)
+    await journal.close()
+    [batch] = store.writes
+    assert [record.encoded for record in batch] == [b'{"turn":1}', b'{"turn":1,"step":1}']
+    for records in (journal.log.records, (await store.read("s1")).records):
+        assert [record.encoded for record in records] == [b"", b""]
+
+
 @pytest.mark.parametrize("fails_first", [False, True])
 async def test_only_the_first_write_of_a_taken_session_is_a_repair(fails_first: bool) -> None:
     store = CountingStore()

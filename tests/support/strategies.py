@@ -77,7 +77,7 @@ objects: st.SearchStrategy[JsonObject] = st.dictionaries(texts, values, max_size
 
 def _of(cls: type[Any], **special: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Build `cls` with a strategy for each member by its annotation."""
-    by_type: dict[Any, st.SearchStrategy[Any]] = {str: texts, int: numbers}
+    by_type: dict[Any, st.SearchStrategy[Any]] = {str: texts, int: numbers, int | None: st.none() | numbers}
     members: dict[str, st.SearchStrategy[Any]] = {}
     for name, hint in _hints(cls).items():
         members[name] = special[name] if name in special else by_type[hint] if hint in by_type else st.from_type(hint)

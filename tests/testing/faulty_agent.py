@@ -214,12 +214,12 @@ def the_answer_barrier_skipped() -> None:
 
 @fault
 def an_unknown_outcome_told_as_never_started() -> None:
-    repair._classified = lambda request, call, *, barred: ("TOOL_NOT_STARTED", repair.NOT_STARTED)
+    repair._classify = lambda request, call, *, barred: ("TOOL_NOT_STARTED", repair.NOT_STARTED)
 
 
 @fault
 def everything_told_as_unknown() -> None:
-    repair._classified = lambda request, call, *, barred: (
+    repair._classify = lambda request, call, *, barred: (
         "TOOL_OUTCOME_UNKNOWN",
         repair.outcome_unknown(request.name, "write"),
     )

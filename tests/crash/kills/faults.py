@@ -132,7 +132,7 @@ def all_never_started(options: Options) -> CheckpointPolicy:
     """Take it that what has no result was never begun."""
     from acp_bridge.session import repair
 
-    repair._classified = lambda request, call, *, barred: ("TOOL_NOT_STARTED", repair.NOT_STARTED)
+    repair._classify = lambda request, call, *, barred: ("TOOL_NOT_STARTED", repair.NOT_STARTED)
     return CheckpointPolicy(options)
 
 

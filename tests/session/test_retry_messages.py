@@ -4,7 +4,7 @@ import pytest
 
 from acp_bridge.content import Failure, FailureKind
 from acp_bridge.session import RequestFailed
-from acp_bridge.session.retry_words import retry_text
+from acp_bridge.session.retry_messages import retry_text
 
 
 def failed(kind: FailureKind, wait_s: float | None, attempts: int | None = 5, *, discarded: bool = False) -> str:
