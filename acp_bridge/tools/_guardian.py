@@ -49,7 +49,7 @@ class Guard:
         wake = self.watch()
         if self.poll.poll(0):
             return  # the agent is gone already, and nobody would hear of what this would do
-        self.child = self.spawned(argv)
+        self.child = self.spawn(argv)
         if self.groups is not None:
             self.groups.add(self.child)
         detach()
@@ -67,7 +67,7 @@ class Guard:
                 self.poll.unregister(self.drain)
             self.reap(wake)
 
-    def spawned(self, argv: list[str]) -> int:
+    def spawn(self, argv: list[str]) -> int:
         """Start the program in a process group of its own, with every signal as by default."""
         pid = os.fork()
         if pid:

@@ -83,7 +83,7 @@ class Capture:
             return
         try:
             if self._fd < 0:
-                self._fd = _created(self._file)
+                self._fd = _create(self._file)
             chunk = chunk[: SPILL - self._spilled]
             while chunk:
                 written = os.write(self._fd, chunk)
@@ -129,7 +129,7 @@ class _Ends:
         return f"{begun}\n[… {cut} bytes left out …]\n{_from_a_character(tail).decode('utf-8', 'replace')}", cut
 
 
-def _created(file: Path) -> int:
+def _create(file: Path) -> int:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 

@@ -1,4 +1,4 @@
-"""How a change of a file is drawn, and what who is asked about it must know beside. Reads and writes nothing."""
+"""How a change of a file is shown, and what else has to be known by whoever is asked about it. Touches no file."""
 
 from pathlib import Path
 
@@ -11,18 +11,18 @@ from .hunks import hunks
 from .tool import Call
 
 WHOLE = 8 * 1024
-"""Characters of both texts up to which they are drawn whole: a small file is read best in one piece."""
+"""Characters of both texts up to which they are shown whole: a small file is read best in one piece."""
 
 
-async def drawn(path: Path, old: str | None, new: str) -> tuple[ShownBlock, ...]:
+async def show_change(path: Path, old: str | None, new: str) -> tuple[ShownBlock, ...]:
     """Return the change as a reader is shown it and the log keeps it: the places that differ, or a small or new file.
 
     What is too large to be shown is not kept either; its place is said.
     """
-    return await anyio.to_thread.run_sync(_drawn, str(path), old, new)  # two texts of 10 MB take a while
+    return await anyio.to_thread.run_sync(_diffs, str(path), old, new)  # two texts of 10 MB take a while
 
 
-def _drawn(path: str, old: str | None, new: str) -> tuple[ShownBlock, ...]:
+def _diffs(path: str, old: str | None, new: str) -> tuple[ShownBlock, ...]:
     if old is None or len(old) + len(new) <= WHOLE:
         places: tuple[Diff, ...] = (Diff(path=path, old_text=old, new_text=new),)
     else:
@@ -37,7 +37,7 @@ def _drawn(path: str, old: str | None, new: str) -> tuple[ShownBlock, ...]:
     return (Text(text=f"{path}: {where}; with {size:,} characters the change is too large to be shown"),)
 
 
-def unsaved_said(call: Call, path: Path) -> tuple[ShownBlock, ...]:
+def warn_of_unsaved(call: Call, path: Path) -> tuple[ShownBlock, ...]:
     """Return, for who is asked, that the text on the left of the change is not what lies on the disk."""
     if not call.files.is_unsaved(path):
         return ()

@@ -133,7 +133,7 @@ async def guard(
     """
 
     def start() -> None:
-        keep(_started(argv, env, cwd, fds, running))
+        keep(_start(argv, env, cwd, fds, running))
 
     try:
         await anyio.to_thread.run_sync(start)  # starting a process blocks until it has begun
@@ -143,7 +143,7 @@ async def guard(
         raise ToolError(f"the command could not be started: {reason.lower()}{what}") from exc
 
 
-def _started(
+def _start(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, fds: Descriptors, running: Path | None
 ) -> GuardedChild:
     ours, theirs = socket.socketpair()

@@ -49,7 +49,7 @@ class Confirmed:
     closed: int
 
 
-def confirmed_matches(path: Path, workspace: Workspace, found: Sequence[Match]) -> Confirmed:
+def confirm_matches(path: Path, workspace: Workspace, found: Sequence[Match]) -> Confirmed:
     """Hold lines against the files. Reads; to be run in a thread."""
     folder = _folder(path)
     told = may_be_read(path, workspace)
@@ -59,13 +59,13 @@ def confirmed_matches(path: Path, workspace: Workspace, found: Sequence[Match]) 
         for name, group in groupby(found, key=lambda match: match.name):
             matches = list(group)
             if told(folder / os.fsdecode(name)):
-                kept += _confirmed(place, name, matches)
+                kept += _confirm(place, name, matches)
             else:
                 closed += len(matches)
     return Confirmed(kept, len(found) - len(kept) - closed, closed)
 
 
-def confirmed_names(path: Path, workspace: Workspace, names: Iterable[bytes]) -> list[bytes]:
+def confirm_names(path: Path, workspace: Workspace, names: Iterable[bytes]) -> list[bytes]:
     """Return the names of regular files that are there. Looks; to be run in a thread."""
     folder = _folder(path)
     told = may_be_read(path, workspace)
@@ -78,7 +78,7 @@ def _folder(path: Path) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def _confirmed(place: int, name: bytes, found: list[Match]) -> Iterator[Match]:
+def _confirm(place: int, name: bytes, found: list[Match]) -> Iterator[Match]:
     wanted = {match.number: match for match in found}
     try:
         with _parent(place, name) as (parent, last):

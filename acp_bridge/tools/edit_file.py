@@ -9,7 +9,7 @@ from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 
 from .arguments import Arguments
-from .changes import drawn, unsaved_said
+from .changes import show_change, warn_of_unsaved
 from .paths import accessed, lexical, named, permitted, resolved
 from .titles import title
 from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
@@ -57,18 +57,18 @@ class EditFile:
 
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
-        edit = await _planned(_Arguments.of(arguments), call)
-        return *(await drawn(edit.path, edit.old, edit.new)), *unsaved_said(call, edit.path)
+        edit = await _plan(_Arguments.of(arguments), call)
+        return *(await show_change(edit.path, edit.old, edit.new)), *warn_of_unsaved(call, edit.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Replace, and return the diff."""
         asked = _Arguments.of(arguments)
-        edit = await _planned(asked, call)
+        edit = await _plan(asked, call)
         await call.files.write_text(edit.path, edit.new)
         times = "" if edit.count == 1 else f" in {edit.count} places"
         return ToolOutput(
             content=(Text(text=f"Edited {asked.path}{times}."),),
-            shown=await drawn(edit.path, edit.old, edit.new),
+            shown=await show_change(edit.path, edit.old, edit.new),
             digests={str(edit.path): call.files.digest_of(edit.path)},
         )
 
@@ -81,7 +81,7 @@ class _Edit:
     count: int
 
 
-async def _planned(asked: _Arguments, call: Call) -> _Edit:
+async def _plan(asked: _Arguments, call: Call) -> _Edit:
     path = permitted(asked.path, call)
     old = await call.files.text_to_change(path)
     if old is None:

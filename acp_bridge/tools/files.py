@@ -129,7 +129,7 @@ def _look(path: Path) -> FileState:
     except OSError as exc:
         raise _refusal(path, exc) from exc
     found = hashlib.sha256(data).hexdigest()
-    return FileState(_decoded(data, path), found, found, disk_time_ms=facts.st_mtime_ns // 1_000_000)
+    return FileState(_decode(data, path), found, found, disk_time_ms=facts.st_mtime_ns // 1_000_000)
 
 
 def _find_picture(path: Path) -> PictureFile | None:
@@ -183,7 +183,7 @@ def _content(fd: int, facts: os.stat_result, path: Path) -> bytes:
     return b"".join(parts)
 
 
-def _decoded(data: bytes, path: Path) -> str:
+def _decode(data: bytes, path: Path) -> str:
     if (nul := data.find(b"\0")) >= 0:
         raise ToolError(f"{str(path)!r} is no text file: it has a NUL at byte {nul}")
     try:

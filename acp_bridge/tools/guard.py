@@ -134,7 +134,7 @@ class GuardedCommands:
                 argv = ("/bin/sh", "-c", command)
                 await guard(argv, env={**self._env, **env}, cwd=cwd, fds=fds, keep=held.append, running=self._running)
                 sink.close()  # else the end of the output could never be seen
-                code, left = await _watched(held[0], source.fileno(), capture, timeout_s, progress)
+                code, left = await _watch(held[0], source.fileno(), capture, timeout_s, progress)
             await capture.finish()
             output, cut = capture.text()
             return Ended(
@@ -177,15 +177,15 @@ async def earlier_commands_ended(path: Path, wait_s: float = 2.0) -> bool:
         return False  # it cannot be known
     try:
         with anyio.move_on_after(wait_s):
-            while not _taken(fd):  # noqa: ASYNC110 - no event comes from a lock
+            while not _take_lock(fd):  # noqa: ASYNC110 - no event comes from a lock
                 await anyio.sleep(0.02)
             return True
-        return _taken(fd)
+        return _take_lock(fd)
     finally:
         os.close(fd)  # lets go of the lock
 
 
-def _taken(fd: int) -> bool:
+def _take_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -202,7 +202,7 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
     return stack.enter_context(FileIO(source, "r")), stack.enter_context(FileIO(sink, "w"))
 
 
-async def _watched(
+async def _watch(
     child: GuardedChild, source: int, capture: Capture, timeout_s: float, progress: Callable[[str], None]
 ) -> tuple[int | None, int]:
     """Follow a command until its shell ends; return its code, None after the time limit, and what it left running."""

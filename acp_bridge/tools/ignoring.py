@@ -10,7 +10,7 @@ import anyio.to_thread
 from acp_bridge.errors import ToolError
 from acp_bridge.text import escaped
 
-from .confirming import confirmed_names
+from .confirming import confirm_names
 from .ripgrep import ripgrep
 from .tool import Call, Workspace
 
@@ -19,13 +19,13 @@ _LOOK_S = 2.0
 _NAMED = 5
 
 
-async def ignored_itself(path: Path, workspace: Workspace) -> bool:
+async def is_ignored(path: Path, workspace: Workspace) -> bool:
     """Whether `.gitignore` leaves out all of a folder: who names it means what is in it."""
     files = ("--files", "--null")
     return not (await ripgrep(files, path, workspace, only=None, max_bytes=1)).output
 
 
-async def said_of_ignored(nothing: str, options: Sequence[str], path: Path, call: Call, only: str | None) -> str:
+async def describe_ignored(nothing: str, options: Sequence[str], path: Path, call: Call, only: str | None) -> str:
     """Return in words that nothing was found, and which ignored files would have been.
 
     Args:
@@ -39,7 +39,7 @@ async def said_of_ignored(nothing: str, options: Sequence[str], path: Path, call
         found = await ripgrep(options, path, call.workspace, only=only, max_bytes=4000, ignored=True, limit_s=_LOOK_S)
     except ToolError:
         return f"[{nothing}; what .gitignore names was left out: give such a file or folder as path to include it]"
-    confirm = partial(confirmed_names, path, call.workspace, found.output.split(b"\0")[:-1])
+    confirm = partial(confirm_names, path, call.workspace, found.output.split(b"\0")[:-1])
     there = await anyio.to_thread.run_sync(confirm, abandon_on_cancel=True)
     names = [escaped(os.fsdecode(name).removeprefix("./")) for name in there]
     if not names:

@@ -12,9 +12,9 @@ from acp_bridge.errors import ToolError
 from acp_bridge.text import escaped
 
 from .arguments import Arguments
-from .confirming import confirmed_names
+from .confirming import confirm_names
 from .files import held
-from .ignoring import ignored_itself, said_of_ignored
+from .ignoring import describe_ignored, is_ignored
 from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
 from .titles import title
@@ -75,15 +75,15 @@ class ListFiles:
             options = ("--files", "--null")
             search = partial(ripgrep, options, path, call.workspace, only=asked.pattern)
             found = await search(max_bytes=MAX_BYTES)
-            if not found.output and await ignored_itself(path, call.workspace):
+            if not found.output and await is_ignored(path, call.workspace):
                 found = await search(max_bytes=MAX_BYTES, ignored=True)
             listed = found.output.split(b"\0")[:-1]
-            confirm = partial(confirmed_names, path, call.workspace, listed)
+            confirm = partial(confirm_names, path, call.workspace, listed)
             there = await anyio.to_thread.run_sync(confirm, abandon_on_cancel=True)
             names = [os.fsdecode(name).removeprefix("./") for name in there]
             cut = found.cut
             if not names:
-                nothing = await said_of_ignored("no file matches", options, path, call, asked.pattern)
+                nothing = await describe_ignored("no file matches", options, path, call, asked.pattern)
         notes: list[str] = []
         if len(names) > MAX_ENTRIES:
             notes.append(f"[{len(names) - MAX_ENTRIES} more left out]")

@@ -34,7 +34,7 @@ def inner_request(
     )
 
 
-def refused_inside(depth: int, outer: Tool, inner: Tool) -> str:
+def refusal_inside(depth: int, outer: Tool, inner: Tool) -> str:
     """Return why a call may not be made within another; empty if it may.
 
     What recovery tells of a call that a crash cut short, it tells by the outer tool's effect: an inner one that does

@@ -32,7 +32,7 @@ from acp_bridge.text import escaped, mended, mended_text
 from .asking import hidden_said, leading_elsewhere, readable, readable_entry
 from .files import Files
 from .guard import Commands
-from .nested import inner_request, refused_inside
+from .nested import inner_request, refusal_inside
 from .permission import Choice, Mode, PermissionOption, Question, decide, denial, options_for
 from .pictures import has_pictures, kept
 from .progress import KEY_JOIN, Progress, Watcher
@@ -83,11 +83,11 @@ class Pipeline:
         for group in self._groups(requests):
             if self.cancellation.cause is not None or failures:
                 for request in group:
-                    self._settle(turn, step, request, _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN))
+                    self._log_result(turn, step, request, _refusal("ABORTED_BEFORE_DISPATCH", _NEVER_RAN))
                 continue
             async with anyio.create_task_group() as tasks:
                 for request in group:
-                    tasks.start_soon(self._one, turn, step, request, understood.get(request.call_id), failures)
+                    tasks.start_soon(self._handle, turn, step, request, understood.get(request.call_id), failures)
         return failures[0] if failures else None
 
     def _groups(self, requests: Sequence[ToolRequest]) -> Iterator[list[ToolRequest]]:
@@ -105,18 +105,18 @@ class Pipeline:
         if group:
             yield group
 
-    async def _one(
+    async def _handle(
         self, turn: int, step: int, request: ToolRequest, meant: Understood | None, failures: list[Failure]
     ) -> None:
         checked = self._validate(request, meant)
         if isinstance(checked, ToolOutput):
-            self._settle(turn, step, request, checked)
+            self._log_result(turn, step, request, checked)
             return
         tool, arguments, access, note = checked
         progress = Progress(self, request, tool)
-        refusal = await self._refused(tool, request, arguments, access, progress.made(access), note)
+        refusal = await self._permit(tool, request, arguments, access, progress.made(access), note)
         if refusal is not None:
-            self._settle(turn, step, request, refusal)
+            self._log_result(turn, step, request, refusal)
             return
         self.journal.append(
             ToolCalled(
@@ -128,7 +128,7 @@ class Pipeline:
                 effect=tool.spec.effect,
             )
         )
-        output = await self._dispatched(tool, request, arguments, access, progress, failures)
+        output = await self._dispatch(tool, request, arguments, access, progress, failures)
         if note:  # of what it gave and was not heeded
             output = replace(output, content=(*output.content, Text(text=f"\n{note}")))
         if has_pictures(output):  # outside every scope: what a body has done is waited for
@@ -136,7 +136,7 @@ class Pipeline:
             for name, data in stored.files.items():
                 self.journal.attach(data, name)
             output = stored.output
-        self._settle(turn, step, request, output)
+        self._log_result(turn, step, request, output)
 
     def _validate(
         self, request: ToolRequest, meant: Understood | None
@@ -165,7 +165,7 @@ class Pipeline:
         """Whether nobody sees what the call replaces, and so whether a stand-in takes a secret's place."""
         return access.kind == "execute" or (access.kind == "edit" and not isinstance(tool, Previewing))
 
-    async def _refused(
+    async def _permit(
         self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call, note: str
     ) -> ToolOutput | None:
         """Return the result of a call that may not run, None for one that may."""
@@ -179,19 +179,19 @@ class Pipeline:
             case "deny":
                 return _refusal("DENIED", denial(mode, "mode"))
             case "ask":
-                refusal = await self._asked(tool, request, arguments, access, call, note)
+                refusal = await self._ask(tool, request, arguments, access, call, note)
         mode = self.mode()
         if refusal is None and decide(mode, access, tool=tool.spec.name, grants=()) == "deny":
             return _refusal("DENIED", denial(mode, "mode"))  # narrowed while the question was open
         return refusal
 
-    async def _asked(
+    async def _ask(
         self, tool: Tool, request: ToolRequest, arguments: JsonObject, access: Access, call: Call, note: str
     ) -> ToolOutput | None:
         shown: tuple[ShownBlock, ...] = ()
         try:
             with self.cancellation.scope():
-                shown = await self._previewed(tool, arguments, access, call)
+                shown = await self._preview(tool, arguments, access, call)
         except ToolError as exc:
             return _refusal(exc.code, str(exc))
         if self.cancellation.cause is not None:
@@ -233,7 +233,7 @@ class Pipeline:
         )
         return None
 
-    async def _previewed(self, tool: Tool, arguments: JsonObject, access: Access, call: Call) -> tuple[ShownBlock, ...]:
+    async def _preview(self, tool: Tool, arguments: JsonObject, access: Access, call: Call) -> tuple[ShownBlock, ...]:
         """Return what the call would do, as far as that is known.
 
         Raises:
@@ -250,10 +250,10 @@ class Pipeline:
         except Exception:
             logger.exception("tool %s failed to show what %s would do", tool.spec.name, call.call_id)
             return ()
-        bounded = _bounded(ToolOutput(content=(), shown=shown), self.secrets)
+        bounded = _bound(ToolOutput(content=(), shown=shown), self.secrets)
         return tuple(map(readable, bounded.shown))
 
-    async def _dispatched(
+    async def _dispatch(
         self,
         tool: Tool,
         request: ToolRequest,
@@ -274,9 +274,11 @@ class Pipeline:
         mode = self.mode()
         if decide(mode, access, tool=tool.spec.name, grants=()) == "deny":  # narrowed while the call waited
             return _refusal("DENIED", f"{denial(mode, 'mode')} It was not run.")
-        return await self._ran(request, arguments, access, progress)
+        return await self._run_body(request, arguments, access, progress)
 
-    async def _ran(self, request: ToolRequest, arguments: JsonObject, access: Access, progress: Progress) -> ToolOutput:
+    async def _run_body(
+        self, request: ToolRequest, arguments: JsonObject, access: Access, progress: Progress
+    ) -> ToolOutput:
         try:
             with self.cancellation.scope():
                 async with no_stray_cancellation():  # else the call would vanish from its batch without a result
@@ -297,7 +299,7 @@ class Pipeline:
         tool = self.tools.get(name)
         meant = None if tool is None else understand(mended(arguments), tool.spec.schema)
         request = inner_request(outer.request, tool, name, meant, self.workspace)
-        if tool is not None and (refusal := refused_inside(outer.depth, outer.tool, tool)):
+        if tool is not None and (refusal := refusal_inside(outer.depth, outer.tool, tool)):
             return _refusal("DENIED", refusal)
         checked = self._validate(request, meant)
         if isinstance(checked, ToolOutput):
@@ -305,10 +307,10 @@ class Pipeline:
         tool, arguments, access, note = checked
         inner = Progress(self, request, tool, outer)
         async with outer.asking:  # one question at a time about one call
-            refused = await self._refused(tool, request, arguments, access, inner.made(access), note)
+            refused = await self._permit(tool, request, arguments, access, inner.made(access), note)
         if refused is not None:
             return refused
-        output = await self._ran(request, arguments, access, inner)
+        output = await self._run_body(request, arguments, access, inner)
         outer.known.update(output.digests)
         self._log_plan(output)
         return output
@@ -317,8 +319,8 @@ class Pipeline:
         if output.plan is not None:
             self.journal.append(PlanUpdated(entries=tuple(mended(readable_entry(entry)) for entry in output.plan)))
 
-    def _settle(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
-        bounded = _bounded(output, self.secrets)
+    def _log_result(self, turn: int, step: int, request: ToolRequest, output: ToolOutput) -> None:
+        bounded = _bound(output, self.secrets)
         self._log_plan(bounded)
         self.journal.append(
             ToolResult(
@@ -356,7 +358,7 @@ def _plain(options: Iterable[PermissionOption]) -> Iterator[JsonObject]:
         yield {"optionId": option.option_id, "name": option.name, "kind": option.kind}
 
 
-def _bounded(output: ToolOutput, secrets: Secrets) -> ToolOutput:
+def _bound(output: ToolOutput, secrets: Secrets) -> ToolOutput:
     """Return the output as it can be stored and read: mended, without secrets, its text cut in the middle if long."""
 
     def fit(text: str) -> str:

@@ -72,7 +72,7 @@ class ReadFile:
         asked = _Arguments.of(arguments)
         path = permitted(asked.path, call)
         if (picture := await call.files.find_picture(path)) is not None:
-            return await anyio.to_thread.run_sync(_shown, picture, path)
+            return await anyio.to_thread.run_sync(_show, picture, path)
         text = await call.files.read_text(path)
         shown = call.secrets.hidden(text)
         part, note = _cut(shown, asked.offset or 1, min(asked.limit or MAX_LINES, MAX_LINES), asked.column or 1)
@@ -83,7 +83,7 @@ class ReadFile:
         return ToolOutput(content=content, digests={str(path): call.files.digest_of(path)})
 
 
-def _shown(picture: PictureFile, path: Path) -> ToolOutput:
+def _show(picture: PictureFile, path: Path) -> ToolOutput:
     facts = examined(picture.data)
     if not isinstance(facts, Facts):
         raise ToolError(f"{str(path)!r} cannot be shown as a picture: {facts}")

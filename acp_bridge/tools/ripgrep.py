@@ -80,7 +80,7 @@ async def ripgrep(
             cwd = Path(f"/proc/self/fd/{fd}") if sys.platform.startswith("linux") else folder
             async with guarded_process(argv, env=ENV, cwd=cwd, stderr=None, leave_s=0) as rg:
                 await _tell(rg.stdin, "" if ignored else lines)
-                if not await _filled(output, rg.stdout, max_bytes):
+                if not await _fill(output, rg.stdout, max_bytes):
                     code = await rg.wait()
     except OSError as exc:
         raise ToolError(f"{str(path)!r} cannot be searched: {(exc.strerror or '').lower()}") from exc
@@ -152,7 +152,7 @@ async def _tell(stream: ByteSendStream, text: str) -> None:
     await stream.aclose()
 
 
-async def _filled(output: bytearray, stream: ByteReceiveStream, max_bytes: int) -> bool:
+async def _fill(output: bytearray, stream: ByteReceiveStream, max_bytes: int) -> bool:
     """Read to the end, or until there are `max_bytes`; whether that came first."""
     async for chunk in stream:
         output += chunk[: max_bytes - len(output)]

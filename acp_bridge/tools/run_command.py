@@ -78,7 +78,7 @@ class RunCommand:
         ended = await call.commands.run(
             asked.command, cwd=cwd, timeout_s=timeout_s, name=call.call_id, progress=call.progress, env=env
         )
-        text = Text(text=_told(ended, timeout_s))
+        text = Text(text=_describe(ended, timeout_s))
         if ended.code is None:
             return ToolOutput(content=(text,), is_error=True, code="TIMED_OUT")
         if ended.code:
@@ -97,7 +97,7 @@ def _where(cwd: object, workspace: Workspace) -> str:
     return "" if folder == workspace.cwd else f"(in {placed(folder, workspace)})"
 
 
-def _told(ended: Ended, timeout_s: float) -> str:
+def _describe(ended: Ended, timeout_s: float) -> str:
     """Return the output, and in brackets below it what the model cannot see in it."""
     notes: list[str] = []
     if not ended.output:

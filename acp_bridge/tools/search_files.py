@@ -11,8 +11,8 @@ from acp_bridge.redaction import Secrets
 from acp_bridge.text import escaped
 
 from .arguments import Arguments
-from .confirming import Match, confirmed_matches
-from .ignoring import ignored_itself, said_of_ignored
+from .confirming import Match, confirm_matches
+from .ignoring import describe_ignored, is_ignored
 from .paths import accessed, lexical, named, permitted, resolved
 from .ripgrep import ripgrep
 from .titles import title
@@ -74,10 +74,10 @@ class SearchFiles:
             options.append("--ignore-case")
         search = partial(ripgrep, options, path, call.workspace, only=asked.include)
         found = await search(max_bytes=MAX_BYTES)
-        if not found.output and await ignored_itself(path, call.workspace):
+        if not found.output and await is_ignored(path, call.workspace):
             found = await search(max_bytes=MAX_BYTES, ignored=True)
         matches = list(_matches(found.output))
-        confirm = partial(confirmed_matches, path, call.workspace, matches[:MAX_MATCHES])
+        confirm = partial(confirm_matches, path, call.workspace, matches[:MAX_MATCHES])
         confirmed = await anyio.to_thread.run_sync(confirm, abandon_on_cancel=True)
         lines = [_clean(_line(match), call.secrets) for match in confirmed.matches]
         if confirmed.changed:
@@ -88,7 +88,7 @@ class SearchFiles:
             lines.append("[there are more matches; narrow the pattern, the path or include]")
         if not lines:
             lines.append(
-                await said_of_ignored("no match", [*options, "--files-with-matches"], path, call, asked.include)
+                await describe_ignored("no match", [*options, "--files-with-matches"], path, call, asked.include)
             )
         return ToolOutput(content=(Text(text="\n".join(lines)),))
 

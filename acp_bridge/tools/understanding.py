@@ -94,7 +94,7 @@ def read_arguments(text: str, secrets: Secrets) -> ArgumentText:
         return ArgumentText(_TOO_DEEP, problem=_NO_OBJECT)
     if not is_finite:
         return ArgumentText(text, problem=f"The arguments are not valid JSON: {_NOT_FINITE}.")
-    value = _decoded(value)
+    value = _decode(value)
     if isinstance(value, list) and len(cast("list[Any]", value)) == 1:
         value = cast("list[Any]", value)[0]
     if not isinstance(value, dict):
@@ -106,7 +106,7 @@ def understand(given: JsonObject, schema: JsonObject) -> Understood:
     """Return what arguments mean to a tool whose parameters are `schema`."""
     properties = _properties(schema)
     if len(given) == 1 and (name := next(iter(given))) in _WRAPPERS and name not in properties:
-        inner = _decoded(given[name])
+        inner = _decode(given[name])
         given = cast("JsonObject", inner) if isinstance(inner, dict) else given
     return _object(given, schema)
 
@@ -121,7 +121,7 @@ def _hidden(value: Any, secrets: Secrets) -> Any:
             return [_hidden(item, secrets) for item in cast("list[Any]", value)]
         case str():
             text = secrets.hidden(value)
-            inner: Any = _decoded(text) if "\\" in text else text
+            inner: Any = _decode(text) if "\\" in text else text
             if inner is text or (clean := _hidden(inner, secrets)) == inner:
                 return text
             return orjson.dumps(clean).decode()
@@ -129,7 +129,7 @@ def _hidden(value: Any, secrets: Secrets) -> Any:
             return value
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     """Return what a text of JSON stands for, if it stands for an object or a list."""
     for _ in range(_ENCODED):
         if not isinstance(value, str) or value.lstrip()[:1] not in ('"', "{", "["):
@@ -211,7 +211,7 @@ def _read(value: Any, schema: Any) -> Any:
         case {"type": "array", **rest}:
             return _list(value, rest.get("items"))
         case {"type": "object"}:
-            inner = _decoded(value)
+            inner = _decode(value)
             if not isinstance(inner, dict):
                 return value
             return _object(cast("JsonObject", inner), cast("JsonObject", schema)).arguments
@@ -246,7 +246,7 @@ def _text(value: Any) -> Any:
 
 def _list(value: Any, items: Any) -> Any:
     kind = cast("JsonObject", items).get("type") if isinstance(items, dict) else None
-    decoded: Any = _decoded(value)
+    decoded: Any = _decode(value)
     if isinstance(decoded, str) and kind == "string":
         decoded = [decoded]
     if isinstance(decoded, dict) and kind == "object":

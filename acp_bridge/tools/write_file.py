@@ -10,7 +10,7 @@ from acp_bridge.errors import ToolError
 from acp_bridge.limits import TEXT_FILE
 
 from .arguments import Arguments
-from .changes import drawn, unsaved_said
+from .changes import show_change, warn_of_unsaved
 from .paths import accessed, lexical, named, permitted, resolved
 from .titles import title
 from .tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
@@ -53,13 +53,13 @@ class WriteFile:
 
     async def preview(self, arguments: JsonObject, call: Call) -> tuple[ShownBlock, ...]:
         """Return the diff that there would be."""
-        write = await _planned(_Arguments.of(arguments), call)
-        return *(await drawn(write.path, write.old, write.new)), *unsaved_said(call, write.path)
+        write = await _plan(_Arguments.of(arguments), call)
+        return *(await show_change(write.path, write.old, write.new)), *warn_of_unsaved(call, write.path)
 
     async def run(self, arguments: JsonObject, call: Call) -> ToolOutput:
         """Write, and return the diff. A file that has this text already is done: the call may be a repetition."""
         asked = _Arguments.of(arguments)
-        write = await _planned(asked, call)
+        write = await _plan(asked, call)
         path, old, new = write.path, write.old, write.new
         if old == new:
             text = Text(text=f"{asked.path} has exactly this content already; nothing was changed.")
@@ -69,7 +69,7 @@ class WriteFile:
         count = len(new.splitlines())
         return ToolOutput(
             content=(Text(text=f"{what} {asked.path} ({count} line{'' if count == 1 else 's'}).{write.kept}"),),
-            shown=await drawn(path, old, new),
+            shown=await show_change(path, old, new),
             digests={str(path): call.files.digest_of(path)},
         )
 
@@ -84,7 +84,7 @@ class _Write:
     kept: str
 
 
-async def _planned(asked: _Arguments, call: Call) -> _Write:
+async def _plan(asked: _Arguments, call: Call) -> _Write:
     path = permitted(asked.path, call)
     if len(asked.content.encode("utf-8", "replace")) > TEXT_FILE:
         raise ToolError(f"the content is larger than {TEXT_FILE >> 20} MiB; write it in parts, by a command")

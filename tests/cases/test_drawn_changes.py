@@ -11,7 +11,7 @@ from acp_bridge.content import Diff, Text, ToolRequest
 from acp_bridge.limits import DRAWN
 from acp_bridge.session import AssistantMessage, Record, ToolResult, encode_record
 from acp_bridge.tools.asking import hidden_in
-from acp_bridge.tools.changes import drawn
+from acp_bridge.tools.changes import show_change
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ async def test_one_line_edits_of_a_large_file_cost_the_log_some_lines_each(edits
     for edit in range(edits):
         before = "".join(lines)
         lines[edit * 50 + 7] = f"edit {edit}\n"
-        shown = await drawn(PATH, before, "".join(lines))
+        shown = await show_change(PATH, before, "".join(lines))
         logged += len(orjson.dumps(encode_record(Record(0, 0, result(shown)))))
         assert [type(block) for block in shown] == [Diff]
     assert logged < edits * 2_000
@@ -43,7 +43,7 @@ async def test_one_line_edits_of_a_large_file_cost_the_log_some_lines_each(edits
 async def test_a_change_is_drawn_up_to_the_bound_and_beyond_it_neither_logged_nor_shown(over: int) -> None:
     old = "a" * (DRAWN // 2)
     new = "b" * (DRAWN // 2 + over)
-    [block] = await drawn(PATH, old, new)
+    [block] = await show_change(PATH, old, new)
     if over:
         assert isinstance(block, Text)
         assert f"changed from line 1 on; with {DRAWN + 1:,} characters" in block.text
@@ -54,14 +54,14 @@ async def test_a_change_is_drawn_up_to_the_bound_and_beyond_it_neither_logged_no
 async def test_whatever_is_logged_of_a_change_can_be_shown() -> None:
     """No character takes more than six bytes in JSON, so nothing within the bound is refused by the line's."""
     half = "\x01" * (DRAWN // 2)
-    shown = await drawn(PATH, half, half[:-1] + "\x02")
+    shown = await show_change(PATH, half, half[:-1] + "\x02")
     [update] = live(Record(0, 0, result(shown)), {})
     assert [block["type"] for block in update["content"]] == ["diff"]
 
 
 async def test_a_new_file_is_drawn_whole_up_to_the_same_bound() -> None:
-    assert await drawn(PATH, None, "n" * DRAWN) == (Diff(path=str(PATH), new_text="n" * DRAWN),)
-    [block] = await drawn(PATH, None, "n" * (DRAWN + 1))
+    assert await show_change(PATH, None, "n" * DRAWN) == (Diff(path=str(PATH), new_text="n" * DRAWN),)
+    [block] = await show_change(PATH, None, "n" * (DRAWN + 1))
     assert isinstance(block, Text)
 
 
@@ -69,7 +69,7 @@ async def test_an_editor_is_led_to_each_changed_place_live_and_on_load() -> None
     lines = text_of(100_000)
     new = [*lines]
     new[99], new[999] = "one\n", "two\n"
-    event = result(await drawn(PATH, "".join(lines), "".join(new)))
+    event = result(await show_change(PATH, "".join(lines), "".join(new)))
     request = ToolRequest(call_id="c", name="edit_file", arguments="{}", title="Edit")
     records = [Record(0, 0, AssistantMessage(turn=1, step=1, id="m", content=(request,))), Record(1, 0, event)]
     [settled] = live(records[1], {})
@@ -83,7 +83,7 @@ async def test_a_diff_of_ten_megabytes_is_made_beside_the_loop() -> None:
     old = "line\n" * 2_000_000
     new = old[:-1] + "!\n"
     here, everywhere = time.thread_time(), time.process_time()
-    shown = await drawn(PATH, old, new)
+    shown = await show_change(PATH, old, new)
     here, everywhere = time.thread_time() - here, time.process_time() - everywhere
     assert [type(block) for block in shown] == [Diff]
     # Not how long it took, but in which thread: the loop's own has a small part of what the process worked.
@@ -94,6 +94,6 @@ async def test_what_no_eye_sees_is_named_at_its_line_in_the_file() -> None:
     lines = text_of(100_000)
     new = [*lines]
     new[499] = "x\u200by\n"
-    [block] = await drawn(PATH, "".join(lines), "".join(new))
+    [block] = await show_change(PATH, "".join(lines), "".join(new))
     assert isinstance(block, Diff)
     assert "at line 500, column 2" in hidden_in(block)

@@ -256,13 +256,13 @@ def a_queued_prompt_forgotten() -> None:
 
 @fault
 def a_result_at_the_wrong_call() -> None:
-    settle = pipeline.Pipeline._settle
+    settle = pipeline.Pipeline._log_result
 
     def swapped(self: Any, turn: int, step: int, request: Any, output: Any) -> None:
         others = {"call_1_1_1": "call_1_1_2", "call_1_1_2": "call_1_1_1"}
         settle(self, turn, step, replace(request, call_id=others.get(request.call_id, request.call_id)), output)
 
-    pipeline.Pipeline._settle = swapped
+    pipeline.Pipeline._log_result = swapped
 
 
 @fault

@@ -11,7 +11,7 @@ from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
 
 
-def checked(schema: JsonObject, arguments: JsonObject) -> JsonObject:
+def check_arguments(schema: JsonObject, arguments: JsonObject) -> JsonObject:
     """Return the arguments without what is null and may be left out.
 
     Raises:

@@ -70,7 +70,7 @@ class _Asking:
         except TimeoutError as exc:
             raise ToolError(f"it did not answer initialize within {within_s:g} s", code="TIMED_OUT") from exc
         except MCPError as exc:
-            raise self._translated(exc, "initialize", within_s) from exc
+            raise self._translate(exc, "initialize", within_s) from exc
         except (RuntimeError, ValueError) as exc:  # a version nobody else speaks, or an answer of another shape
             raise ToolError(f"it answered initialize in a way that is not understood: {_said(exc)}") from exc
         return answer.capabilities.tools is not None
@@ -80,9 +80,9 @@ class _Asking:
         try:
             return await self._dispatcher.send_raw_request(method, params, {"timeout": within_s})
         except MCPError as exc:
-            raise self._translated(exc, method, within_s) from exc
+            raise self._translate(exc, method, within_s) from exc
 
-    def _translated(self, error: MCPError, method: str, within_s: float) -> Exception:
+    def _translate(self, error: MCPError, method: str, within_s: float) -> Exception:
         if error.code == CONNECTION_CLOSED and error.message == "Connection closed":  # the SDK's words, not a server's
             return anyio.BrokenResourceError()
         if error.code == REQUEST_TIMEOUT and error.message.endswith("timed out"):

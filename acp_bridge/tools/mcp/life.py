@@ -128,12 +128,12 @@ class Life:
 
     async def _speak(self, connect: Connect, wire: Wire) -> None:
         async with connect(wire) as talk:
-            if await self._begun(talk, wire):
+            if await self._begin(talk, wire):
                 await wire.ended.wait()
                 self._talk = None
                 self._fail(await self._end())
 
-    async def _begun(self, talk: Talk, wire: Wire) -> bool:
+    async def _begin(self, talk: Talk, wire: Wire) -> bool:
         """Shake hands and list its tools; whether that went well."""
         try:
             has_tools = await talk.begin(self._options.start_s)

@@ -81,7 +81,7 @@ def _picture(data: str, uri: str, kind: str, taken: int) -> Picture | str:
         why = why or oversized(size)
     if not why:
         try:
-            return Picture(data=_decoded(data), uri=uri)
+            return Picture(data=_decode(data), uri=uri)
         except ValueError:
             why = "what the server sent is no base64"
     return f"[a picture ({kind}{f', {uri}' if uri else ''}) was left out: {why}]"
@@ -89,12 +89,12 @@ def _picture(data: str, uri: str, kind: str, taken: int) -> Picture | str:
 
 def _looks_like_a_picture(data: str) -> bool:
     try:
-        return bool(kind_of(_decoded(data[: HEAD // 3 * 4])))
+        return bool(kind_of(_decode(data[: HEAD // 3 * 4])))
     except ValueError:
         return False
 
 
-def _decoded(data: str) -> bytes:
+def _decode(data: str) -> bytes:
     """Return what base64 holds, as leniently as its senders write it.
 
     Raises:

@@ -47,7 +47,7 @@ class Server:
         gone: its tools cannot be called any more, for this reason.
 
     Attributes:
-        settled: it is ready, or failed for good.
+        answered: it is ready, or failed for good.
         missed: that it is there is news: somebody was told that it ended, or went on without it.
     """
 
@@ -63,7 +63,7 @@ class Server:
         gone: Callable[[str], None],
     ) -> None:
         self.spec = spec
-        self.settled = anyio.Event()
+        self.answered = anyio.Event()
         self.missed = False
         self._options = options
         self._sdk = sdk
@@ -81,13 +81,13 @@ class Server:
         """Live, at most `STARTS` times, until the server ends for good or this is cancelled."""
         try:
             while not self._ended:
-                await self._begun().run(env, cwd, running)
+                await self._begin_life().run(env, cwd, running)
         finally:
             self._ended = self._ended or "it was ended with the session"
             self._turn()
-            self.settled.set()
+            self.answered.set()
 
-    def _begun(self) -> Life:
+    def _begin_life(self) -> Life:
         self._starts += 1
         self._life = life = Life(
             self.spec, self._options, secrets=self._secrets, sdk=self._sdk, ready=self._ready, ended=self._tell
@@ -96,7 +96,7 @@ class Server:
 
     def _ready(self, tools: list[Any], more: bool) -> None:
         self._offered = self._listed(tools, more)
-        self.settled.set()
+        self.answered.set()
         self._turn()
 
     def _tell(self, life: Life) -> None:
@@ -107,7 +107,7 @@ class Server:
             self._gone(life.why)
             self._troubled(life.why + (_AGAIN if self._starts > 1 else ""))
             self._turn()
-            self.settled.set()
+            self.answered.set()
         elif life.was_ready or life.hung:
             self.missed = True
             not_twice = "; a call that was under way is not repeated" if life.was_ready else ""
@@ -134,7 +134,7 @@ class Server:
             return await talk.ask("tools/call", params, self._options.call_s)
         except ToolError as exc:
             advice = " It was told to stop, but may have done it." if exc.code == "TIMED_OUT" else ""
-            raise ToolError(f"MCP server {self._name}: {self._said(exc)}.{advice}", code=exc.code) from exc
+            raise ToolError(f"MCP server {self._name}: {self._error_words(exc)}.{advice}", code=exc.code) from exc
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             with anyio.move_on_after(2 * EXIT_S):
                 await life.over.wait()
@@ -160,7 +160,7 @@ class Server:
             return f"It was not run: the MCP server {self._name} ended: {self._ended}. {_ADVICE}"
         return f"It was not run: the MCP server {self._name} ended and is still being started again. Go on without it."
 
-    def _said(self, error: ToolError) -> str:
+    def _error_words(self, error: ToolError) -> str:
         return mended_text(self._secrets.hidden(str(error))[:MAX_ERROR])
 
 

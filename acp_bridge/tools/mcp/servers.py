@@ -80,9 +80,9 @@ class McpServers:
                 options,
                 secrets=secrets,
                 sdk=self._sdk,
-                listed=partial(self._listed, len(self._servers), label),
-                troubled=partial(self._troubled, spec.name),
-                gone=partial(self._ended, len(self._servers)),
+                listed=partial(self._take_list, len(self._servers), label),
+                troubled=partial(self._report, spec.name),
+                gone=partial(self._mark_gone, len(self._servers)),
             )
             self._servers.append(server)
 
@@ -105,16 +105,16 @@ class McpServers:
         """Wait until every server is ready or failed, for `budget_s` at most."""
         with anyio.move_on_after(budget_s):
             for server in self._servers:
-                await server.settled.wait()
+                await server.answered.wait()
 
     def late(self) -> list[str]:
         """Return the names of those that are neither ready nor failed."""
-        return [server.spec.name for server in self._servers if not server.settled.is_set()]
+        return [server.spec.name for server in self._servers if not server.answered.is_set()]
 
     def go_on_without_late(self) -> None:
         """Make it news to `on_news` when one is there that is late now."""
         for server in self._servers:
-            server.missed = server.missed or not server.settled.is_set()
+            server.missed = server.missed or not server.answered.is_set()
 
     async def aclose(self) -> None:
         """End all servers, side by side, within `CLOSE_S`. Closing twice does nothing."""
@@ -133,12 +133,12 @@ class McpServers:
         """Have `tell` called with a server's name and what is good to know: it is there at last, or there again."""
         self._told_good.append(tell)
 
-    def _troubled(self, server: str, reason: str) -> None:
+    def _report(self, server: str, reason: str) -> None:
         self.problems.append((server, reason))
         for tell in self._told:
             _tell(tell, server, reason)
 
-    def _listed(self, place: int, label: str, tools: list[Any], more: bool) -> Mapping[str, Offer]:
+    def _take_list(self, place: int, label: str, tools: list[Any], more: bool) -> Mapping[str, Offer]:
         server, before = self._servers[place], self._offered[place]
         name = server.spec.name
         others = sum(1 for known in self._tools if known not in before)
@@ -153,14 +153,14 @@ class McpServers:
         if more and not left_out:
             left_out = f"it lists more tools than are asked for; {len(offered)} can be used"
         if left_out:
-            self._troubled(name, left_out)
+            self._report(name, left_out)
         if before:
             self._news(name, f"It was started again and can be called{changes(before, now)}")
         elif server.missed:
             self._news(name, "It is there now; its tools are offered from the next request on")
         return now
 
-    def _ended(self, place: int, why: str) -> None:
+    def _mark_gone(self, place: int, why: str) -> None:
         """Show what is offered of a server as gone."""
         self._leave(place, list(self._offered[place].values()), _ENDED, f": {why}")
 

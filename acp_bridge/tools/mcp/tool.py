@@ -15,7 +15,7 @@ from acp_bridge.errors import ToolError
 from acp_bridge.tools.titles import quoted, title
 from acp_bridge.tools.tool import Access, Call, Presentation, ToolOutput, ToolSpec, Workspace
 
-from .checking import checked
+from .checking import check_arguments
 from .offer import Offer
 from .results import output_of
 
@@ -42,7 +42,7 @@ class McpTool:
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Hold the arguments against the server's schema, as far as that is cheap; the rest is the server's to say."""
-        return checked(self._offer.parameters, arguments)
+        return check_arguments(self._offer.parameters, arguments)
 
     def present(self, arguments: JsonObject, workspace: Workspace) -> Presentation:  # noqa: ARG002 - what they mean is unknown
         """Show the names of server and tool."""

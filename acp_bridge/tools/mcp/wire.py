@@ -104,7 +104,7 @@ class Wire:
             await self._throttle.pay(len(block) + LINE_COST * block.count(b"\n"))
             for line in self._lines.feed(block):
                 if line is None:
-                    await self._dropped(deliver)
+                    await self._drop(deliver)
                 elif line and not line.isspace():
                     await self._heard(line, deliver)
 
@@ -127,7 +127,7 @@ class Wire:
             case _:
                 await anyio.lowlevel.checkpoint()
 
-    async def _dropped(self, deliver: Deliver) -> None:
+    async def _drop(self, deliver: Deliver) -> None:
         """A line was too long to be held. If one answer is awaited, it was that."""
         self.junk += 1
         if len(self._awaited) == 1:

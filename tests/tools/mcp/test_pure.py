@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
 from acp_bridge.rpc import Invalid, Success
-from acp_bridge.tools.mcp.checking import checked
+from acp_bridge.tools.mcp.checking import check_arguments
 from acp_bridge.tools.mcp.lines import Lines, Throttle, message_in
 from acp_bridge.tools.mcp.names import full_names, labels
 from acp_bridge.tools.mcp.offer import Offer, offers
@@ -52,7 +52,7 @@ def test_a_plain_name_stays_as_it_is_whatever_stands_beside_it() -> None:
     ],
 )
 def test_arguments_that_may_be_right_are_let_through(arguments: Any, kept: Any) -> None:
-    assert checked(SCHEMA, arguments) == kept
+    assert check_arguments(SCHEMA, arguments) == kept
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_arguments_that_may_be_right_are_let_through(arguments: Any, kept: Any) 
 )
 def test_arguments_that_are_surely_wrong_are_named(arguments: Any, words: str) -> None:
     with pytest.raises(ToolError, match=words) as caught:
-        checked(SCHEMA, arguments)
+        check_arguments(SCHEMA, arguments)
     assert caught.value.code == "INVALID_ARGUMENTS"
 
 
@@ -130,7 +130,7 @@ def test_no_result_and_no_list_can_raise(value: Any) -> None:
     made, _ = offers("s", "s", [*listed, {"name": "c", "inputSchema": {"required": value}}], room=9)
     for offer in made:
         with contextlib.suppress(ToolError):
-            checked(offer.parameters, {"x": value})
+            check_arguments(offer.parameters, {"x": value})
 
 
 def test_a_grant_does_not_outlive_the_definition_it_was_given_for() -> None:
