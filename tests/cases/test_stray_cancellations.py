@@ -4,6 +4,7 @@ import asyncio  # noqa: TID251  only its cancellation can be let out by mistake
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -81,14 +82,18 @@ class Model(Asking):
 class Policy(CheckpointPolicy):
     """Lets one out at one barrier."""
 
+    METHODS = MappingProxyType(
+        {"request": "before_request", "tool": "before_tool", "turn": "after_turn", "answer": "before_answer"}
+    )
+
     def __init__(self, kind: str, let_out: Once) -> None:
         super().__init__()
 
         async def wait(journal: Durable) -> None:
             await let_out()
-            await getattr(CheckpointPolicy, kind)(self, journal)
+            await getattr(CheckpointPolicy, self.METHODS[kind])(self, journal)
 
-        setattr(self, kind, wait)
+        setattr(self, self.METHODS[kind], wait)
 
 
 async def in_company(
