@@ -5,10 +5,12 @@ once an event is whole, so a code point that was cut in two is right again.
 """
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import orjson
 
 from acp_bridge.limits import ERROR_BODY, EVENT
+from acp_bridge.lines import LineSplitter, LongLine
 from acp_bridge.text import mended_text, read_json
 
 _BOM = b"\xef\xbb\xbf"
@@ -38,7 +40,7 @@ class SseDecoder:
     """
 
     junk: bytearray = field(default_factory=bytearray)
-    _line: bytearray = field(default_factory=bytearray)
+    _lines: LineSplitter = field(default_factory=lambda: LineSplitter(EVENT))
     _data: bytearray = field(default_factory=bytearray)  # of the event under way, each line with its line feed
     _error: bool = False
     _begun: bool = False
@@ -51,43 +53,37 @@ class SseDecoder:
             EventTooLarge: the event under way is larger than any answer.
             NoEvents: it is no stream of events.
         """
-        if b"\n" not in chunk:  # a gigantic line is gathered in place, not copied for each chunk
-            self._gather(chunk)
-            return []
         payloads: list[bytes] = []
-        lines = chunk.split(b"\n")
-        if self._line:
-            self._gather(lines[0])
-            lines[0] = bytes(self._line)
-            self._line.clear()
-        for line in lines[:-1]:
+        for line in self._lines.feed(chunk):
+            if isinstance(line, LongLine):
+                self._give_up()
             self._take(line, payloads)
-        self._gather(lines[-1])
+        under_way = self._lines.under_way
+        if len(under_way) > ERROR_BODY and not under_way.removeprefix(_BOM).startswith(_FIELDS):
+            self._throw_away(under_way)
+            self._lines.cut(_KEPT)  # enough to know again, at its end, that it is none
+        self._check_size()
         return payloads
 
     def end(self) -> list[bytes]:
         """Return the payload that was whole but for its empty line."""
         payloads: list[bytes] = []
-        if self._line:
-            self._take(bytes(self._line), payloads)
-            self._line.clear()
+        if under_way := bytes(self._lines.under_way):
+            self._take(under_way, payloads)
+            self._lines.clear()
         self._take(b"", payloads)
         return payloads
 
-    def _gather(self, piece: bytes) -> None:
-        self._line += piece
-        if len(self._line) > ERROR_BODY and not self._line.removeprefix(_BOM).startswith(_FIELDS):
-            self._throw_away(self._line)
-            del self._line[_KEPT:]  # enough to know again, at its end, that it is none
-        self._check_size()
-
     def _check_size(self) -> None:
-        if len(self._line) + len(self._data) > EVENT:
-            self._line.clear()
-            self._data.clear()
-            raise EventTooLarge
+        if self._lines.is_long or len(self._lines.under_way) + len(self._data) > EVENT:
+            self._give_up()
 
-    def _take(self, line: bytes, payloads: list[bytes]) -> None:
+    def _give_up(self) -> NoReturn:
+        self._lines.clear()
+        self._data.clear()
+        raise EventTooLarge
+
+    def _take(self, line: bytes | bytearray, payloads: list[bytes]) -> None:
         if not self._begun:
             self._begun = True
             line = line.removeprefix(_BOM)
@@ -102,7 +98,7 @@ class SseDecoder:
         elif not line.startswith(_SILENT) and line not in _BARE:
             self._throw_away(line + b"\n")
 
-    def _value(self, line: bytes, payloads: list[bytes]) -> None:
+    def _value(self, line: bytes | bytearray, payloads: list[bytes]) -> None:
         value = line.partition(b":")[2].removeprefix(b" ")
         if self._data.endswith(_WHOLE) and value.startswith(_NEXT):  # no JSON goes on so: the empty line is missing
             self._event(payloads)

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import orjson
 
 from acp_bridge.limits import DEPTH, LINE
+from acp_bridge.lines import LineSplitter, LongLine
 from acp_bridge.text import is_deeper, mended_json
 
 from .envelope import HEAD, TAIL, envelope
@@ -42,44 +43,17 @@ class LineDecoder:
 
     def __init__(self, max_line: int = LINE) -> None:
         self._max_line = max_line
-        self._held = bytearray()
-        self._discarding = False
-        self._head = b""  # of a line that is being discarded
-        self._tail = b""
+        self._lines = LineSplitter(max_line, head=HEAD, tail=TAIL)
 
     def feed(self, block: bytes) -> list[Message | Invalid]:
-        """What the lines say that end in `block`."""
-        *ended, rest = block.split(b"\n")
-        found: list[Message | Invalid] = []
-        for part in ended:
-            message = self._end_line(part)
-            if message is not None:
-                found.append(message)
-        self._hold(rest)
-        return found
+        """Return what the lines say that end in `block`."""
+        return [message for line in self._lines.feed(block) if (message := self._message(line)) is not None]
 
-    def _end_line(self, part: bytes) -> Message | Invalid | None:
-        line: bytes | bytearray = part
-        if self._held or self._discarding or len(part) > self._max_line:
-            self._hold(part)
-            line, self._held = self._held, bytearray()
-            if self._discarding:
-                self._discarding = False
-                said = f"a line may have {self._max_line} bytes at most"
-                return _unreadable(INVALID_REQUEST, said, self._head, self._tail)
+    def _message(self, line: bytes | bytearray | LongLine) -> Message | Invalid | None:
+        if isinstance(line, LongLine):
+            said = f"a line may have {self._max_line} bytes at most"
+            return _unreadable(INVALID_REQUEST, said, line.head, line.tail)
         return decode(line)
-
-    def _hold(self, part: bytes) -> None:
-        if self._discarding:
-            self._tail = (self._tail + part[-TAIL:])[-TAIL:]
-            return
-        if len(self._held) + len(part) > self._max_line:
-            self._head = bytes(self._held[:HEAD]) + part[: max(0, HEAD - len(self._held))]
-            self._tail = (bytes(self._held[-TAIL:]) + part[-TAIL:])[-TAIL:]
-            self._held = bytearray()
-            self._discarding = True
-        else:
-            self._held += part  # a bytearray grows in amortised constant time; joined bytes would be quadratic
 
 
 def decode(line: bytes | bytearray) -> Message | Invalid | None:

@@ -51,7 +51,7 @@ def test_an_event_is_held_up_to_its_bound_and_not_beyond(held: bytes, more: byte
     assert decoder.feed(held) == []
     with pytest.raises(EventTooLarge):
         decoder.feed(more)
-    assert not decoder._line
+    assert not decoder._lines.under_way
     assert not decoder._data
 
 

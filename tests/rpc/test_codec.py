@@ -262,7 +262,7 @@ def test_a_line_that_is_too_long_is_not_held() -> None:
     decoder = LineDecoder(max_line=1000)
     for _ in range(100):
         assert decoder.feed(b"x" * 999) == []
-        assert len(decoder._held) <= 1000
+        assert len(decoder._lines.under_way) <= 1000
     assert len(decoder.feed(b"x\n")) == 1
 
 

@@ -1,6 +1,6 @@
-"""Lines that a server writes, bounded in memory and in pace; and what each of them says.
+"""How fast a server may write its lines, and what each of them says.
 
-Owns the bounds. Knows no pipe and no method.
+Owns the pace. Knows no pipe and no method.
 """
 
 import contextlib
@@ -17,34 +17,6 @@ RATE = 4 * 1024 * 1024
 """Bytes a second that are taken from one server in the long run; before that, `SERVER_LINE` at any pace."""
 LINE_COST = 512
 """What a line counts beside its bytes, so that a flood of empty ones is slow too."""
-
-
-class Lines:
-    """Cuts bytes into lines. One longer than `SERVER_LINE` is dropped as it comes, and shows as None."""
-
-    def __init__(self, max_line: int = SERVER_LINE) -> None:
-        self._max_line = max_line
-        self._held = bytearray()
-        self._dropping = False
-
-    def feed(self, block: bytes) -> list[bytes | None]:
-        """Return the lines that end in `block`."""
-        *ended, rest = block.split(b"\n")
-        found: list[bytes | None] = []
-        for part in ended:
-            self._hold(part)
-            found.append(None if self._dropping else bytes(self._held))
-            self._held, self._dropping = bytearray(), False
-        self._hold(rest)
-        return found
-
-    def _hold(self, part: bytes) -> None:
-        if self._dropping:
-            return
-        if len(self._held) + len(part) > self._max_line:
-            self._held, self._dropping = bytearray(), True
-        else:
-            self._held += part
 
 
 class Throttle:

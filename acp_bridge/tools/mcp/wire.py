@@ -16,6 +16,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from acp_bridge.content import JsonObject
 from acp_bridge.limits import SERVER_LINE
+from acp_bridge.lines import LineSplitter, LongLine
 from acp_bridge.rpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -28,7 +29,7 @@ from acp_bridge.rpc import (
     encode,
 )
 
-from .lines import LINE_COST, Lines, Throttle, message_in
+from .lines import LINE_COST, Throttle, message_in
 
 OUTBOX = 64
 """Messages that may wait for a server that is slow to read."""
@@ -59,7 +60,7 @@ class Wire:
         self._stdin = stdin
         self._stdout = stdout
         self._outbox, self._waiting = anyio.create_memory_object_stream[bytes](OUTBOX)
-        self._lines = Lines()
+        self._lines = LineSplitter(SERVER_LINE)
         self._throttle = Throttle()
         self._awaited: set[RequestId] = set()
         self.ended = anyio.Event()
@@ -103,10 +104,10 @@ class Wire:
             block = await self._stdout.receive(BLOCK)
             await self._throttle.pay(len(block) + LINE_COST * block.count(b"\n"))
             for line in self._lines.feed(block):
-                if line is None:
+                if isinstance(line, LongLine):
                     await self._drop(deliver)
                 elif line and not line.isspace():
-                    await self._heard(line, deliver)
+                    await self._heard(bytes(line), deliver)
 
     async def _heard(self, line: bytes, deliver: Deliver) -> None:
         match message_in(line):

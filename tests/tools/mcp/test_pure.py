@@ -14,7 +14,7 @@ from acp_bridge.content import JsonObject
 from acp_bridge.errors import ToolError
 from acp_bridge.rpc import Invalid, Success
 from acp_bridge.tools.mcp.checking import check_arguments
-from acp_bridge.tools.mcp.lines import Lines, Throttle, message_in
+from acp_bridge.tools.mcp.lines import Throttle, message_in
 from acp_bridge.tools.mcp.names import full_names, labels
 from acp_bridge.tools.mcp.offer import Offer, offers
 from acp_bridge.tools.mcp.results import output_of
@@ -69,14 +69,6 @@ def test_arguments_that_are_surely_wrong_are_named(arguments: Any, words: str) -
     with pytest.raises(ToolError, match=words) as caught:
         check_arguments(SCHEMA, arguments)
     assert caught.value.code == "INVALID_ARGUMENTS"
-
-
-@given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=8), st.integers(1, 7))
-def test_lines_come_out_whole_however_they_are_cut_and_long_ones_as_none(lines: list[bytes], size: int) -> None:
-    data = b"".join(line + b"\n" for line in lines)
-    cutter = Lines(8)
-    found = [line for at in range(0, len(data), size) for line in cutter.feed(data[at : at + size])]
-    assert found == [line if len(line) <= 8 else None for line in lines]
 
 
 def test_a_message_that_no_json_can_carry_is_mended() -> None:
