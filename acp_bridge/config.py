@@ -43,6 +43,7 @@ from acp_bridge.options import (
     types_of,
 )
 from acp_bridge.redaction import Secrets, secrets_in
+from acp_bridge.text import nearest
 
 Table: TypeAlias = Mapping[str, Any]
 
@@ -173,10 +174,8 @@ def _require_known_setting(key: str, where: str) -> None:
 def _require_known(name: str, where: str, known: Mapping[str, Any]) -> None:
     if name in known:
         return
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    raise ConfigError(f"the setting {name!r} {where} is not known; the nearest is {near[0]!r}")
+    near = nearest(name, known, likeness=0)
+    raise ConfigError(f"the setting {name!r} {where} is not known; the nearest is {near!r}")
 
 
 def _build(settings: Table, environ: Mapping[str, str], source: str) -> Config:

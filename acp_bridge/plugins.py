@@ -7,7 +7,6 @@ of that name: `settings`, the table `[plugins.NAME]` where NAME is its top-level
 of the environment, which is where secrets belong.
 """
 
-import difflib
 import importlib
 import inspect
 import re
@@ -17,7 +16,7 @@ from typing import Any, Final
 
 from acp_bridge.config import Config
 from acp_bridge.errors import PART_FAILURES, ConfigError
-from acp_bridge.text import describe
+from acp_bridge.text import describe, nearest
 
 _NAMED: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
@@ -49,8 +48,8 @@ def require_used_tables(config: Config) -> None:
     packages = {package_of(name) for name in part_settings(config)}
     for name in config.plugins:
         if name not in packages:
-            near = difflib.get_close_matches(name, packages, n=1, cutoff=0.0)
-            hint = f"the nearest package that a setting names is {near[0]!r}" if near else "no setting names a part"
+            near = nearest(name, packages, likeness=0)
+            hint = f"the nearest package that a setting names is {near!r}" if near else "no setting names a part"
             raise ConfigError(f"[plugins.{name}] is for no part: {hint}")
 
 
@@ -117,8 +116,8 @@ def _find(name: str, setting: str) -> Callable[..., object]:
         try:
             found = getattr(found, attribute)
         except AttributeError:
-            near = difflib.get_close_matches(attribute, dir(found), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            near = nearest(attribute, dir(found))
+            hint = f"; did you mean {near!r}?" if near else ""
             raise ConfigError(f"{setting} names {name!r}, and there is no {attribute!r} in it{hint}") from None
     if not callable(found):
         raise ConfigError(f"{setting} names {name!r}, which cannot be called")

@@ -1,4 +1,4 @@
-"""What text may hold on its way to a log, a terminal or a person: mended and escaped.
+"""What text may hold on its way to a log, a terminal or a person: mended and escaped; and phrases that all share.
 
 Pure. Knows no value but text and opaque JSON. Apart from `content` because start-up needs it, and not those.
 """
@@ -7,7 +7,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, cast
 
@@ -155,6 +155,25 @@ def describe(exc: BaseException) -> str:
     except Exception:  # noqa: BLE001  foreign code: its defect is what is being described
         return name
     return escaped(f"{name}: {shortened(said, _DESCRIBED)}" if said else name)
+
+
+def quantity(count: int, noun: str, *, grouped: bool = True) -> str:
+    """Return how many of a thing there are: `1 turn`, `1,200 turns`. Not `grouped`, thousands have no comma."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:{',' if grouped else ''}} {noun}s"
+
+
+def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
+    """Return which of `known` was most likely meant by `name`; None if none is as like it as `likeness` (0 to 1)."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)
+    return near[0] if near else None
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """Return the way on from a name that is none of `known`: what was meant, or all there are."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
 
 
 def _counted(found: re.Match[str]) -> str:

@@ -3,14 +3,13 @@
 Pure. Knows no stream.
 """
 
-import difflib
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from acp_bridge.errors import ConfigError
-from acp_bridge.text import UNSEEN, without_piles
+from acp_bridge.text import UNSEEN, nearest, without_piles
 
 _KEPT = "\n\t\u200c\u200d\ufe0e\ufe0f"
 """What text of several lines keeps: joiners and the forms of emoji are in much of what models and people write."""
@@ -32,11 +31,6 @@ def _visible(char: str) -> str:
 def line_of(text: str) -> str:
     """Return `text` as one clean line."""
     return clean(" ".join(text.split()))
-
-
-def quantity(count: int, noun: str) -> str:
-    """Return e.g. `1 turn`, `1,200 turns`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def size(count: int) -> str:
@@ -91,6 +85,6 @@ def short_path(path: str) -> str:
 
 def unknown_name(what: str, given: str, known: Iterable[str], *, remedy: str) -> ConfigError:
     """Return the error for a name that is none of `known`: it names the nearest and the remedy."""
-    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = nearest(given, known, likeness=0.5)
+    hint = f"did you mean {near!r}? " if near else ""
     return ConfigError(f"there is no {what} {given!r}; {hint}{remedy}")

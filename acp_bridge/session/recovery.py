@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from acp_bridge.content import JsonObject
+from acp_bridge.text import quantity
 
 from .events import (
     AssistantMessage,
@@ -205,9 +206,9 @@ def recovery_text(recovery: Recovery, *, way_on: str = "") -> str:
         if recovery.last.cut_off:
             said.append("Its last answer is cut off.")
     if recovery.dropped_inputs:
-        said.append(f"{_quantity(recovery.dropped_inputs, 'prompt')} had not been begun and will not run.")
+        said.append(f"{quantity(recovery.dropped_inputs, 'prompt')} had not been begun and will not run.")
     if recovery.dropped_bytes:
-        said.append(f"{_quantity(recovery.dropped_bytes, 'byte')} at the end were incomplete and were left out.")
+        said.append(f"{quantity(recovery.dropped_bytes, 'byte')} at the end were incomplete and were left out.")
     if recovery.continuable is not None and way_on:
         said.append(way_on)
     return " ".join(said)
@@ -235,14 +236,10 @@ def _what(interruption: Interruption) -> str:
 def _calls(interruption: Interruption) -> list[str]:
     said: list[str] = []
     if interruption.never_started:
-        said.append(f"{_quantity(len(interruption.never_started), 'tool call')} never started.")
+        said.append(f"{quantity(len(interruption.never_started), 'tool call')} never started.")
     if interruption.stopped:
-        said.append(f"{_quantity(len(interruption.stopped), 'tool call')} may have been done in part.")
+        said.append(f"{quantity(len(interruption.stopped), 'tool call')} may have been done in part.")
     if interruption.unknown:
-        calls = _quantity(len(interruption.unknown), "tool call")
+        calls = quantity(len(interruption.unknown), "tool call")
         said.append(f"{calls} may have run, in part or whole: look before repeating.")
     return said
-
-
-def _quantity(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

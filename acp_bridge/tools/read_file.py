@@ -12,6 +12,7 @@ from pydantic import Field
 from acp_bridge.content import JsonObject, Location, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.pictures import Facts, examined
+from acp_bridge.text import quantity
 
 from .arguments import Arguments
 from .files import PictureFile
@@ -101,10 +102,10 @@ def _cut(text: str, first: int, count: int, column: int) -> tuple[str, str]:
     if not total:
         return "", "[the file is empty]"
     if first > total:
-        return "", f"[the file has {total} line{'' if total == 1 else 's'}; there is none from {first} on]"
+        return "", f"[the file has {quantity(total, 'line', grouped=False)}; there is none from {first} on]"
     length = len(lines[first - 1].removesuffix("\n"))
     if column > max(length, 1):
-        return "", f"[line {first} has {length} character{'' if length == 1 else 's'}; there is none from {column} on]"
+        return "", f"[line {first} has {quantity(length, 'character', grouped=False)}; there is none from {column} on]"
     wanted = [lines[first - 1][column - 1 :], *lines[first : first - 1 + count]]
     kept: list[str] = []
     room = MAX_CHARACTERS

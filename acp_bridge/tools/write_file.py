@@ -8,6 +8,7 @@ from pydantic import Field
 from acp_bridge.content import JsonObject, Location, ShownBlock, Text
 from acp_bridge.errors import ToolError
 from acp_bridge.limits import TEXT_FILE
+from acp_bridge.text import quantity
 
 from .arguments import Arguments
 from .changes import show_change, warn_of_unsaved
@@ -68,7 +69,7 @@ class WriteFile:
         what = "Created" if old is None else "Replaced"
         count = len(new.splitlines())
         return ToolOutput(
-            content=(Text(text=f"{what} {asked.path} ({count} line{'' if count == 1 else 's'}).{write.kept}"),),
+            content=(Text(text=f"{what} {asked.path} ({quantity(count, 'line', grouped=False)}).{write.kept}"),),
             shown=await show_change(path, old, new),
             digests={str(path): call.files.digest_of(path)},
         )

@@ -7,8 +7,9 @@ from typing import Final, Literal, TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from acp_bridge.cli.formatting import clean, line_of, quantity
+from acp_bridge.cli.formatting import clean, line_of
 from acp_bridge.cli.terminal import console, print_line, print_wrapped
+from acp_bridge.text import quantity
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 

@@ -14,10 +14,11 @@ import anyio
 import anyio.to_thread
 
 from acp_bridge import __version__
-from acp_bridge.cli.formatting import quantity, size
+from acp_bridge.cli.formatting import size
 from acp_bridge.errors import SessionInUse, StoreError
 from acp_bridge.session import Header, Record, SessionFilter, SessionTitled, milliseconds_now
 from acp_bridge.storage import JsonlStore
+from acp_bridge.text import quantity
 
 from .report import Check
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from acp_bridge.cli.formatting import line_of, quantity
+from acp_bridge.cli.formatting import line_of
 from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import print_line, say
 from acp_bridge.errors import ConfigError, SessionInUse, StoreError
 from acp_bridge.session import SessionTitled, TurnStarted
+from acp_bridge.text import quantity
 
 from .folder import SessionFolder, open_folder
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
-from acp_bridge.cli.formatting import quantity
 from acp_bridge.content import Diff, Image, JsonObject, PromptBlock, Resource, ResourceLink, Text
+from acp_bridge.text import quantity
 
 Level: TypeAlias = Literal["info", "warning", "error"]
 

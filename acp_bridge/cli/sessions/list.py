@@ -11,11 +11,12 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from acp_bridge.cli.formatting import age, clean, line_of, quantity, short_path, size, stamp
+from acp_bridge.cli.formatting import age, clean, line_of, short_path, size, stamp
 from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import console, print_json, print_line
 from acp_bridge.errors import ConfigError
 from acp_bridge.session import Page, SessionFilter, SessionSummary
+from acp_bridge.text import quantity
 
 from .folder import SessionFolder, open_folder
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import assert_never
 
-from acp_bridge.cli.formatting import clean, line_of, minute, quantity
+from acp_bridge.cli.formatting import clean, line_of, minute
 from acp_bridge.content import Diff, Image, Text
+from acp_bridge.text import quantity
 
 from .diff import diff_lines, figures
 from .entries import Answer, Card, Entry, Note, Plan, Prompt, Thinking, Timeline, TurnStart, block_text

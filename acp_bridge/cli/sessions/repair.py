@@ -3,7 +3,7 @@
 import anyio
 
 from acp_bridge import __version__
-from acp_bridge.cli.formatting import clean, quantity
+from acp_bridge.cli.formatting import clean
 from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import print_line
 from acp_bridge.errors import IllegalEvent, StoreUnsupported
@@ -18,6 +18,7 @@ from acp_bridge.session import (
     recovery_of,
     recovery_text,
 )
+from acp_bridge.text import quantity
 
 from .folder import SessionFolder, open_folder
 

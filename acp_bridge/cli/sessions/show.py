@@ -9,11 +9,12 @@ from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.text import Text
 
-from acp_bridge.cli.formatting import clean, line_of, minute, quantity, short_path
+from acp_bridge.cli.formatting import clean, line_of, minute, short_path
 from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import console, print_wrapped
 from acp_bridge.content import Diff, Image
 from acp_bridge.content import Text as TextBlock
+from acp_bridge.text import quantity
 
 from .diff import diff_lines, figures
 from .entries import Answer, Card, Entry, Level, Note, Plan, Prompt, Thinking, Timeline, TurnStart, block_text

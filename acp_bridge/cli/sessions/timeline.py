@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
-from acp_bridge.cli.formatting import quantity
 from acp_bridge.content import JsonObject, Text, Thought, ToolRequest
 from acp_bridge.errors import IllegalEvent
 from acp_bridge.session import (
@@ -45,6 +44,7 @@ from acp_bridge.session import (
     plans_shown,
     recovery_of,
 )
+from acp_bridge.text import quantity
 
 from .entries import Answer, Entry, Level, Note, Plan, Prompt, Thinking, Timeline, TurnStart, block_text
 from .tool_calls import ToolCalls

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from acp_bridge.cli.formatting import clean, quantity, size
+from acp_bridge.cli.formatting import clean, size
 from acp_bridge.cli.parser import CommandParser
 from acp_bridge.cli.terminal import console, print_json, print_line, print_wrapped
 from acp_bridge.errors import SessionNotFound, StoreCorrupt, StoreError, StoreTooNew, StoreUnsupported
 from acp_bridge.session import Verification
+from acp_bridge.text import quantity
 
 from .folder import SessionFolder, open_folder
 
