@@ -5,7 +5,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,9 +24,12 @@ FACES_BY_PARTS = {
 """Submodules that others may name: those that may not be imported with their package's face, or that define a port."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        yield path.relative_to(ROOT.parent).with_suffix("").as_posix().replace("/", "."), ast.parse(path.read_text())
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    return tuple(
+        (path.relative_to(ROOT.parent).with_suffix("").as_posix().replace("/", "."), ast.parse(path.read_text()))
+        for path in sorted(ROOT.rglob("*.py"))
+    )
 
 
 @pytest.mark.parametrize("package", PACKAGES)

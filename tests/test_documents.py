@@ -5,6 +5,7 @@ import re
 import runpy
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,13 @@ SECTION = re.compile(
 """What points into a page by its number there, and not into the JSON-RPC specification or an RFC."""
 
 
-def words() -> Iterator[tuple[str, str]]:
-    """Yield what the files of package, tests and fixtures say in docstrings, comments and notes, by place."""
+@cache
+def words() -> tuple[tuple[str, str], ...]:
+    """Return what the files of package, tests and fixtures say in docstrings, comments and notes, by place."""
+    return tuple(_words())
+
+
+def _words() -> Iterator[tuple[str, str]]:
     for path in sorted([*ROOT.glob("acp_bridge/**/*.py"), *ROOT.glob("tests/**/*.py")]):
         text = path.read_text(encoding="utf-8")
         said = [line.partition("#")[2] for line in text.split("\n") if "# " in line]
@@ -86,14 +92,19 @@ def test_the_layers_are_drawn_as_they_are_checked() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_name_on_a_page_is_in_the_code(page: str) -> None:
     """`Class.method`, `Class`, `CONSTANT` and `"CODE"`; what is written small is an event, a path or a command."""
-    known = set(names_in_the_code())
+    known = names_in_the_code()
     named = [name for name in re.findall(r"`([A-Z]\w+(?:\.\w+)?)`", PAGES[page]) if not (ROOT / name).exists()]
     assert len(named) > 5
     assert not [name for name in named if name not in known]
 
 
-def names_in_the_code() -> Iterator[str]:
-    """Yield what package and manifest define or import, members as `Class.member`, and words in capitals."""
+@cache
+def names_in_the_code() -> frozenset[str]:
+    """Return what package and manifest define or import, members as `Class.member`, and words in capitals."""
+    return frozenset(_names())
+
+
+def _names() -> Iterator[str]:
     for path in [*ROOT.glob("acp_bridge/**/*.py"), ROOT / "tests" / "acp" / "requirements.py"]:
         text = path.read_text(encoding="utf-8")
         yield from re.findall(r'"([A-Z_]+)"', text)

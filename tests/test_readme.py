@@ -14,6 +14,8 @@ from acp_bridge.cli.run import EXIT_CODES
 from acp_bridge.config import KEYS, load
 from acp_bridge.limits import TABLE
 from acp_bridge.llm import PRESETS, parse_route
+from acp_bridge.testing.items import refresh, replay
+from acp_bridge.testing.scenario import read_scenario
 from acp_bridge.tools import MODES
 
 ROOT = Path(__file__).parent.parent
@@ -104,7 +106,25 @@ def test_the_figures_are_those_that_the_tests_hold() -> None:
     assert f"{len(MUTANTS)} of {len(MUTANTS)}" in figures
 
 
-def test_the_scenario_that_is_shown_passes(tmp_path: Path) -> None:
+def test_the_scenario_that_is_shown_passes(shown_scenario: Path) -> None:
+    command = (sys.executable, "-m", "acp_bridge", "serve")
+    refresh(read_scenario(shown_scenario), command)
+    replay(read_scenario(shown_scenario), command)
+
+
+@pytest.mark.slow
+def test_the_scenario_that_is_shown_passes_in_a_run_of_pytest(shown_scenario: Path, tmp_path: Path) -> None:
+    assert shown_scenario.is_relative_to(tmp_path / "snapshots")
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path / "snapshots")]
+    for mode in ("refresh", "replay"):
+        shown = subprocess.run([*pytest_, f"--acp-snapshots={mode}"], capture_output=True, text=True, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stdout
+    assert "1 passed" in shown.stdout
+
+
+@pytest.fixture
+def shown_scenario(tmp_path: Path) -> Path:
+    """The scenario of the page on examples, with the model's answers beside it."""
     folder = tmp_path / "snapshots" / "greets"
     (folder / "model").mkdir(parents=True)
     (folder / "scenario.toml").write_text(block("scenario", EXAMPLES))
@@ -113,11 +133,7 @@ def test_the_scenario_that_is_shown_passes(tmp_path: Path) -> None:
     )
     for place, answer in enumerate(answers, 1):
         (folder / "model" / f"{place:04}.json").write_text(answer)
-    pytest_ = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path / "snapshots")]
-    for mode in ("refresh", "replay"):
-        shown = subprocess.run([*pytest_, f"--acp-snapshots={mode}"], capture_output=True, text=True, cwd=tmp_path)
-        assert shown.returncode == 0, shown.stdout
-    assert "1 passed" in shown.stdout
+    return folder / "scenario.toml"
 
 
 def test_the_number_of_snapshots_is_right() -> None:

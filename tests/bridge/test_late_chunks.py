@@ -4,7 +4,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support import log
 from support.client import Client
+from support.processes import eventually
 from support.script import pieces, say, use, written
 
 PIECES = 40_000
@@ -50,7 +52,7 @@ def test_a_client_that_is_behind_gets_fewer_chunks_and_every_word(tmp_path: Path
         session = client.new_session(project)
         with client.not_reading():
             prompt = client.prompt(session, "go")
-            time.sleep(2.5)  # the model is done with it long before
+            log.wait_for_event(client.home, session, "step/end")
         client.result(prompt, timeout_s=30)
         assert joined(client, session) == expected()
         chunks = len(client.updates(session, kind="agent_message_chunk"))
@@ -69,9 +71,10 @@ def test_what_was_held_back_is_shown_once_the_client_has_caught_up_though_the_mo
     with Client(tmp_path / "home", script) as client:
         client.initialize()
         session = client.new_session(tmp_path)
+        file = log.log_file(client.home, session)
         with client.not_reading():
             prompt = client.prompt(session, "go")
-            time.sleep(2.5)
+            eventually(lambda: f"3.{PIECES // 4 - 1} " in file.read_text(), "the end of what the model says")
         last = expected()[-1][1]
         client.wait_for(
             lambda message: "3.9999 " in str(message.get("params", "")), timeout_s=20, what=f"the end of {last[-20:]!r}"
@@ -89,9 +92,10 @@ def test_a_cancel_of_a_client_that_is_behind_is_answered_behind_a_short_queue(tm
     with Client(tmp_path / "home", script) as client:
         client.initialize()
         session = client.new_session(tmp_path)
+        file = log.log_file(client.home, session)
         with client.not_reading():
             prompt = client.prompt(session, "go")
-            time.sleep(2)
+            eventually(lambda: file.stat().st_size > 100_000 * len("word "), "far more words than may wait")
             mark = client.mark
             client.cancel(session)
             time.sleep(0.5)

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from support.loops import TRIO_WHEN_SLOW
 from support.script import hang, say, use, written
 
 from acp_bridge.app import serve
@@ -114,6 +115,7 @@ async def test_storage_closes_after_the_turns_real_end_and_the_prompts_answer(tm
     assert store.trace[-3:] == ["step/end", "turn/end", "closed"]
 
 
+@TRIO_WHEN_SLOW
 async def test_a_host_outlives_the_agent_that_it_served(tmp_path: Path) -> None:
     """The watchdog guards the end of the agent, and not the life of the process behind it."""
     environment = {"ACP_BRIDGE_MODEL": f"scripted:{written(tmp_path / 's.json')}", "ACP_BRIDGE_HOME": str(tmp_path)}

@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from support.barriers import METHODS
+from support.loops import TRIO_WHEN_SLOW
 from support.world import ToldTool, World, asks
 
 from acp_bridge.checkpoint import CheckpointPolicy, CoarsePolicy, Options, policy_named
@@ -84,6 +85,7 @@ async def test_every_barrier_leaves_a_measurement() -> None:
     assert [m.through for m in policy.measurements] == sorted(m.through for m in policy.measurements)
 
 
+@TRIO_WHEN_SLOW
 async def test_what_nobody_waits_for_is_written_at_most_five_times_a_second() -> None:
     world = World.of([{"deltas": [{"text": "a"}, {"hang": True}]}])
     with anyio.fail_after(5):

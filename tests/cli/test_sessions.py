@@ -465,7 +465,6 @@ def test_sessions_of_another_storage_are_refused_in_words(run: Run) -> None:
     assert refused.code == 2 and "storage is 'memory'" in refused.err
 
 
-@pytest.mark.cold_start
 def test_the_verbs_work_in_a_process_of_their_own(home: Home, spawn: Run, tmp_path: Path) -> None:
     home.make("life", [*talked(2)])
     assert spawn("sessions", "list").out.startswith("life\tidle\t")

@@ -11,6 +11,7 @@ from crash.images import images
 from crash.oracle import CLOSER, ROOT, Ledger, Promise, demand
 from crash.recording import Recording
 from crash.run import Run, a_life
+from support.loops import BOTH_WHEN_SLOW
 
 from acp_bridge.errors import SessionNotFound
 from acp_bridge.session import Record
@@ -63,7 +64,7 @@ def test_the_recorded_disk_ends_up_as_the_real_one(tmp_path: Path) -> None:
     assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in (tmp_path / "home").rglob("*"))
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BOTH_WHEN_SLOW)
 def test_the_store_with_its_threads_keeps_its_word_on_recorded_disks(backend: str) -> None:
     moments = Recording().record(a_life).moments
     judged = 0

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from support.loops import TRIO_WHEN_SLOW
 
 from acp_bridge.checkpoint import CheckpointPolicy
 from acp_bridge.config import Config, load
@@ -83,6 +84,7 @@ async def test_of_two_that_take_a_session_at_once_one_has_it_and_the_other_is_to
                 refused.clear()
 
 
+@TRIO_WHEN_SLOW
 async def test_a_session_whose_turn_does_not_end_is_given_up_by_a_close_and_can_be_taken_again(tmp_path: Path) -> None:
     model = Model()
     with anyio.fail_after(20):

@@ -13,6 +13,7 @@ import anyio.abc
 import orjson
 import pytest
 from support.dialects import AnthropicDialect, Dialect, OpenAIDialect
+from support.loops import TRIO_WHEN_SLOW
 from support.server import CHUNKED, LAST_CHUNK, STALL, chunk, event, head, serving, sse, status
 
 from acp_bridge.content import Text
@@ -141,6 +142,7 @@ async def test_text_without_end_breaks_the_answer_at_its_bound(speak: Dialect, w
     assert f"longer than {ANSWER // MIB} MiB" in last.failure.message
 
 
+@TRIO_WHEN_SLOW
 async def test_calls_without_number_break_the_answer_at_their_bound(speak: Dialect) -> None:
     calls = [payload for i in range(CALLS) for payload in speak.tool(i, "f", "{}")]
     for more, broken in (([], False), (speak.tool(CALLS, "f", "{}"), True)):
@@ -189,6 +191,7 @@ async def test_an_event_of_more_values_than_a_reader_holds_is_not_read(speak: Di
 @pytest.mark.parametrize(
     "block", [b": ping\n\n", b"data: {}\n\n", b'event: ping\ndata: {"type": "ping"}\n\n', b"junk\n"]
 )
+@TRIO_WHEN_SLOW
 async def test_what_is_nothing_of_an_answer_does_not_keep_it_alive(speak: Dialect, block: bytes) -> None:
     started = b"".join(event(p) for p in (*speak.start(), *speak.text("a")))
     for first in (head(), head() + started):

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import orjson
 import pytest
+from support.loops import BOTH_WHEN_SLOW
 
 from acp_bridge.rpc import Failure, Notification, Request, Success, encode
 
@@ -333,7 +334,7 @@ def test_a_child_of_the_process_takes_nothing_from_the_protocol() -> None:
 # --- a client that is slow, or gone ---
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BOTH_WHEN_SLOW)
 def test_a_client_that_stops_reading_and_then_reads_loses_nothing(backend: str) -> None:
     child = Child(backend)
     count = 60_000  # of 250 bytes: some three times what may be queued

@@ -11,6 +11,7 @@ from typing import Self
 
 import anyio
 import pytest
+from support.loops import BOTH_WHEN_SLOW
 from support.words import TURN, header, loaded, made, records, store_in
 
 from acp_bridge.errors import SessionInUse, SessionNotFound, StoreBusy
@@ -257,7 +258,7 @@ anyio.run(main, backend=sys.argv[2])
 """
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", BOTH_WHEN_SLOW)
 def test_the_process_ends_although_a_sync_never_does(tmp_path: Path, backend: str) -> None:
     began = time.monotonic()
     command = [sys.executable, "-c", STUCK, str(tmp_path / "sessions"), backend]

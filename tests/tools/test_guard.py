@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.loops import TRIO_WHEN_SLOW
 
 from acp_bridge.content import Text
 from acp_bridge.errors import ToolError
@@ -204,7 +205,7 @@ async def test_a_polite_program_may_say_goodbye(commands: GuardedCommands, tmp_p
     assert ended.output.endswith("bye\n")
 
 
-@BOTH
+@TRIO_WHEN_SLOW
 async def test_a_flood_is_bounded_in_memory_and_told_ten_times_a_second(
     commands: GuardedCommands, tmp_path: Path
 ) -> None:
