@@ -15,6 +15,8 @@ from typing import cast
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from acp_bridge.errors import PART_FAILURES
+
 from .cancellation import no_stray_cancellation
 
 logger = logging.getLogger(__name__)
@@ -91,10 +93,11 @@ class _Guest:
                     self._scope.deadline = math.inf
                     task_status.started()
                     await self._leaving.wait()
-        except Exception as exc:
+        except PART_FAILURES as exc:
             logger.exception("%s failed %s", self._name, self._phase(entered=entered))
-            exc.add_note(f"{self._name} failed {self._phase(entered=entered)}")
-            self.failure = exc
+            # A part that ends the program ends all sessions, and those not yet left would never be.
+            self.failure = exc if isinstance(exc, Exception) else RuntimeError(f"it called sys.exit({exc.code!r})")
+            self.failure.add_note(f"{self._name} failed {self._phase(entered=entered)}")
         finally:
             self.gone.set()
         if self._scope.cancelled_caught and self.failure is None:

@@ -103,6 +103,28 @@ async def test_a_part_that_cannot_be_left_keeps_no_other_from_it_and_is_named(tm
     assert error.__notes__ == ["the tool 'LivingTool' failed while it was left"]
 
 
+async def test_a_part_that_ends_the_program_while_it_is_set_up_is_named_as_one_that_failed(tmp_path: Path) -> None:
+    life: list[str] = []
+    failing = LivingTool(life, "second", enter=SystemExit(2))
+    with pytest.raises(ConfigError, match=r"the tool 'LivingTool' could not be set up: .*it called sys.exit\(2\)"):
+        async with open_runtime(config(), store=LivingStore(life), tools=[failing]):
+            raise AssertionError("it was composed")
+    assert life == ["+store", "+second", "-store"]
+
+
+async def test_a_part_that_ends_the_program_while_it_is_left_keeps_no_other_from_it(tmp_path: Path) -> None:
+    life: list[str] = []
+    with pytest.raises(ExceptionGroup) as caught:
+        async with open_runtime(config(), store=LivingStore(life), tools=[LivingTool(life, "x", leave=SystemExit(0))]):
+            life.clear()
+    assert life == ["-x", "-store"]
+    [error] = [leaf for leaf in _leaves(caught.value) if isinstance(leaf, RuntimeError)]
+    assert (str(error), error.__notes__) == (
+        "it called sys.exit(0)",
+        ["the tool 'LivingTool' failed while it was left"],
+    )
+
+
 def _leaves(exc: BaseException) -> Iterator[BaseException]:
     if isinstance(exc, BaseExceptionGroup):
         for inner in exc.exceptions:
