@@ -4,6 +4,7 @@ Owns the order of lock, folder and log: the lock first, then a look at what is t
 and no thread; whoever calls has checked the ids.
 """
 
+import stat
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -273,14 +274,13 @@ class BlockingStore:
             raise folder.not_found(session_id)
         path = f"{self.root}/{session_id}"
         try:
-            if folder.is_session(self.disk, self.root, session_id):
-                return
-            self.disk.lstat(path)
+            status = self.disk.lstat(path)  # one look: it may get its name between two
         except FileNotFoundError as exc:
             raise folder.not_found(session_id) from exc
         except OSError as exc:
             raise self._failure("find", session_id, exc) from exc
-        raise StoreError(f"{path!r} is no folder, or a link to one", session_id=session_id, path=path)
+        if not stat.S_ISDIR(status.st_mode):
+            raise StoreError(f"{path!r} is no folder, or a link to one", session_id=session_id, path=path)
 
     def _lock_existing(self, session_id: str, *, take: Callable[..., Lock] = acquire) -> Lock:
         """Return the lock of a session that is there, taken by `take`."""

@@ -432,3 +432,22 @@ async def test_a_file_system_without_a_sync_of_folders_is_taken_as_it_is(
     else:
         with pytest.raises(StoreError):
             await made(tmp_path / "sessions")
+
+
+async def test_a_session_that_gets_its_name_while_it_is_looked_for_is_not_taken_for_something_else(
+    tmp_path: Path,
+) -> None:
+    await made(tmp_path)
+
+    class Appearing(OsDisk):
+        looks = 0
+
+        def lstat(self, path: str) -> os.stat_result:
+            if path == f"{tmp_path}/s1":
+                self.looks += 1
+                if self.looks == 1:
+                    raise FileNotFoundError(errno.ENOENT, "not yet", path)
+            return super().lstat(path)
+
+    with pytest.raises(SessionNotFound):
+        await store_in(tmp_path, Appearing()).hold("s1")
