@@ -43,9 +43,9 @@ TYPOS = {
 }
 
 COMPOSITION_TYPOS = {
-    "given[SESSIONS], given[ASSEMBLY]": "given[ASSEMBLY], given[SESSIONS]",
-    "handshake.open(given[front])": "handshake.opn(given[front])",
-    "bridges.append(given[front])": "bridges.append(given[SESSIONS])",
+    "services[SESSIONS], services[ASSEMBLY]": "services[ASSEMBLY], services[SESSIONS]",
+    "handshake.open(services[front])": "handshake.opn(services[front])",
+    "bridges.append(services[front])": "bridges.append(services[SESSIONS])",
     "store=store,": "store=policy,",
     "parts(config, replacements(), ending.deadline)": "parts(config, ending.deadline, replacements())",
     "Part(front, set_up)": "Part(front, handshake)",
